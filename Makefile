@@ -1,0 +1,44 @@
+# The two commands a newcomer needs are `make suite` and `make test`; both make the virtual environment first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup suite test slow lint benchmark wheel clean
+
+help:  ## Say what can be made.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' --group dev
+	@touch $@
+
+setup: $(READY)  ## Make the virtual environment with every framework.
+
+suite: $(READY)  ## Measure every installed framework's activations.
+	$(BIN)/parity suite
+
+test: $(READY)  ## Run the tests.
+	$(BIN)/python -m pytest
+
+slow: $(READY)  ## Run the tests that take minutes.
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)  ## Run the linters, the type checker and the import contracts.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: $(READY)  ## Time the comparison and the suite side by side with their peers.
+	$(BIN)/python benchmarks/compare.py
+
+wheel: $(READY)  ## Build the wheel.
+	$(BIN)/python -m build --wheel
+
+clean:  ## Remove the virtual environment and what the tools left.
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

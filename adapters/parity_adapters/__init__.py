@@ -1,0 +1,1 @@
+"""The adapters that framework-parity brings along: one room a framework, each with the same files."""

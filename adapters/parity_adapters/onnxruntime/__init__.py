@@ -1,0 +1,50 @@
+"""ONNX Runtime on its CPU provider: ONNX's activation operators, ``com.microsoft``'s, and what exporters write instead.
+
+What runs is decided by the graph optimiser, so GELU in all its spellings is measured at each optimisation level, and
+once more with ``optimization.enable_gelu_approximation``, which replaces erf by tanh without a word.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+
+from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity_adapters.onnxruntime.arrays import from_numpy, to_numpy
+
+_DISTRIBUTIONS = ("onnx", "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "numpy")
+"""Distributions that the import packages ``onnx`` and ``onnxruntime`` may come from, and NumPy."""
+
+
+class OnnxRuntimeAdapter:
+    """The adapter object; satisfies `parity.adapter.Adapter`."""
+
+    name = "onnxruntime"
+
+    def versions(self) -> Mapping[str, str]:
+        """Versions by distribution name; ONNX Runtime under the name of each of its distributions that is installed."""
+        names = {distribution.name.lower().replace("_", "-") for distribution in metadata.distributions()}
+        return {name: metadata.version(name) for name in _DISTRIBUTIONS if name in names}
+
+    def activations(self) -> Iterable[Implementation]:
+        """Every implementation; no session is made before one is called."""
+        from parity_adapters.onnxruntime.activations import implementations
+
+        return implementations()
+
+    def enter(self, x: Array) -> Native:
+        """See `arrays.from_numpy`."""
+        return from_numpy(x)
+
+    def leave(self, native: Native) -> Array:
+        """See `arrays.to_numpy`."""
+        return to_numpy(native)
+
+    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
+        """Opens no model in this version.
+
+        Raises:
+            InputError: Always.
+        """
+        raise not_opened(self.name, model)
+
+
+adapter = OnnxRuntimeAdapter()

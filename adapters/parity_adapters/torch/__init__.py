@@ -1,0 +1,49 @@
+"""The adapter for PyTorch on the CPU.
+
+Inside this package ``import torch`` is PyTorch itself: imports are absolute, and this package's own name is
+``parity_adapters.torch``. Thread counts and global settings of PyTorch are left as they are; where a row needs another
+setting, its call sets it and puts it back.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity_adapters.torch import activations
+from parity_adapters.torch.arrays import from_numpy, to_numpy
+
+__all__ = ["TorchAdapter", "adapter"]
+
+
+class TorchAdapter:
+    """Satisfies `parity.adapter.Adapter`."""
+
+    name = "torch"
+
+    def versions(self) -> Mapping[str, str]:
+        """Version of PyTorch, with the local part that tells its build (``2.13.0+cpu``)."""
+        return {"torch": torch.__version__}
+
+    def activations(self) -> Iterable[Implementation]:
+        """Every way in which PyTorch's users call an activation."""
+        return tuple(activations.implementations())
+
+    def enter(self, x: Array) -> Native:
+        """See `arrays.from_numpy`."""
+        return from_numpy(x)
+
+    def leave(self, native: Native) -> Array:
+        """See `arrays.to_numpy`."""
+        return to_numpy(native)
+
+    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
+        """Opens no model in this version.
+
+        Raises:
+            InputError: Always.
+        """
+        raise not_opened(self.name, model)
+
+
+adapter = TorchAdapter()

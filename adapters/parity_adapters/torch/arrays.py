@@ -1,0 +1,23 @@
+"""NumPy arrays to PyTorch tensors and back, every bit kept."""
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from parity.adapter import Array
+
+
+def from_numpy(array: Array) -> torch.Tensor:
+    """A contiguous tensor of the same shape, dtype and bits, in memory of its own."""
+    if array.dtype == ml_dtypes.bfloat16:
+        # torch.from_numpy knows NumPy's own types only: the bits travel as int16.
+        return torch.from_numpy(array.view(np.int16).copy(order="C")).view(torch.bfloat16)
+    return torch.from_numpy(array.copy(order="C"))
+
+
+def to_numpy(tensor: torch.Tensor) -> Array:
+    """A NumPy array of the same shape, dtype and bits; the tensor may be strided or part of an autograd graph."""
+    tensor = tensor.detach().contiguous()
+    bits = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
+    array: Array = bits.numpy()
+    return array.view(ml_dtypes.bfloat16) if tensor.dtype == torch.bfloat16 else array

@@ -1,0 +1,58 @@
+"""The command line: one file a command, imported when it is called."""
+
+import sys
+
+import click
+
+from parity.errors import ParityError
+
+COMMANDS = {
+    "doctor": "Show what is installed, what is missing and how to get it.",
+    "identify": "Say which activation function a callable or a table of samples is.",
+    "suite": "Measure the activations of every installed framework against the exact functions.",
+}
+"""Name and one line of help of each command; the rest of it is loaded when it is called."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of this package with a function ``command``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 – click's signature
+        """All commands, without loading any."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002 – click's signature
+        """Loads one command."""
+        if name not in COMMANDS:
+            return None
+        from importlib import import_module  # noqa: PLC0415 – `parity --help` needs none
+
+        command: click.Command = import_module(f"parity.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 – click's signature
+        """The list of commands in ``parity --help``, from `COMMANDS` alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="framework-parity")
+def group() -> None:
+    r"""Find out whether a model computes the same thing in two frameworks, runtimes or exports.
+
+    \b
+    Exit codes: 0 pass, 1 mismatch found, 2 bad usage or input, 3 inconclusive or nothing
+    comparable, 4 an engine failed and the rest was reported.
+    """
+
+
+def main() -> None:
+    """The entry point of the command ``parity``."""
+    try:
+        group.main(prog_name="parity")
+    except ParityError as error:
+        click.echo(f"parity: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        sys.exit(error.exit_code)

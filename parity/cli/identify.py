@@ -1,0 +1,36 @@
+"""``parity identify``."""
+
+import click
+
+from parity.cli.output import Output, output_options
+
+
+@click.command(name="identify")
+@click.argument("target")
+@click.option("--adapter", metavar="NAME", help="Whose tensors the function takes, where its package does not tell.")
+@click.option(
+    "--dtype", default="float32", show_default=True, metavar="NAME", help="Dtype that a function is called with."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a function counts as hung.",
+)
+@output_options
+def command(*, target: str, adapter: str | None, dtype: str, timeout: float, output: Output) -> None:
+    r"""Say which activation function TARGET is, below the rounding if need be.
+
+    \b
+    TARGET is one of
+      torch.nn.functional:gelu    a function of an installed package
+      path/to/file.py:function    a function in a file, which is executed
+      samples.npz                 tensors x and y, any float dtype
+      samples.safetensors         the same; carries bfloat16
+    """
+    from parity.jobs.identify import identify  # noqa: PLC0415 – help loads no job
+    from parity.report.identify import render  # noqa: PLC0415
+
+    output.emit("identify", identify(target, adapter=adapter, dtype=dtype, timeout=timeout), render)

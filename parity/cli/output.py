@@ -1,0 +1,119 @@
+"""Options and output that all commands share."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from parity.errors import InputError
+from parity.findings import EXIT_CODES
+from parity.report import json
+
+PIPE_WIDTH = 160
+"""Columns where the output is no terminal: wide enough that names are not broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where and how a report is written."""
+
+    form: str
+    file: Path | None
+    quiet: bool
+    progress: bool
+
+    def check(self) -> None:
+        """Refuses a file that cannot be written, before work is spent on what goes in it.
+
+        Raises:
+            InputError: Its folder is missing or not writable, or it is a folder.
+        """
+        if self.file is None:
+            return
+        folder = self.file.absolute().parent
+        if self.file.is_dir():
+            raise InputError(f"--output {self.file} is a folder.", hint="Name a file.")
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise InputError(
+                f"--output {self.file} cannot be written: {folder} is not a folder that can be written to."
+            )
+
+    def emit(self, command: str, report: Any, render_text: Callable[..., str]) -> None:
+        """Writes the report and ends the process with the exit code of its verdict.
+
+        Args:
+            command: Name of the command.
+            report: Its report; ``verdict`` and ``summary`` among its fields.
+            render_text: Makes the text report; is told ``colour`` and ``width``.
+        """
+        to_terminal = self.file is None and sys.stdout.isatty()
+        if self.form == "json":
+            text = json.render(command, report)
+        else:
+            colour = to_terminal and "NO_COLOR" not in os.environ
+            text = render_text(
+                report, colour=colour, width=shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
+            )
+        if self.file:
+            _replace(self.file, text)
+            if not self.quiet:
+                click.echo(f"{report.verdict.upper()}  {report.summary}", err=True)
+        elif self.form == "json":
+            click.echo(text, nl=False)
+        else:
+            click.echo(f"{report.summary}" if self.quiet else text, nl=self.quiet)
+        sys.exit(EXIT_CODES[report.verdict])
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes the file whole or not at all: what was there stays until the new text is on the disk."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.absolute().parent, prefix=path.name, delete=False
+    ) as new:
+        new.write(text)
+    Path(new.name).chmod(0o666 & ~_umask())
+    Path(new.name).replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def output_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of `Output`, which the command is given as ``output``."""
+
+    @click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="What to write.",
+    )
+    @click.option(
+        "--output",
+        "file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write to a file instead of standard output.",
+    )
+    @click.option("--quiet", is_flag=True, help="Only the sentence of verdict.")
+    @click.option("--no-progress", is_flag=True, help="No progress bars on standard error.")
+    def wrapped(*, form: str, file: Path | None, quiet: bool, no_progress: bool, **options: Any) -> None:
+        output = Output(form, file, quiet, progress=sys.stderr.isatty() and not no_progress and not quiet)
+        output.check()
+        command(output=output, **options)
+
+    wrapped.__name__ = command.__name__
+    wrapped.__doc__ = command.__doc__
+    # The command's own options stand before the common ones in its help.
+    wrapped.__click_params__ = getattr(command, "__click_params__", []) + wrapped.__click_params__  # type: ignore[attr-defined]
+    return wrapped

@@ -1,0 +1,75 @@
+"""What every report is made of: findings, and the words for verdicts and severities (the JSON contract)."""
+
+import math
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Final, Literal
+
+SCHEMA: Final = "framework-parity/1"
+
+Verdict = Literal["pass", "mismatch", "inconclusive", "error"]
+Severity = Literal["error", "warning", "note"]
+
+EXIT_CODES: Final[Mapping[Verdict, int]] = {"pass": 0, "mismatch": 1, "inconclusive": 3, "error": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault.
+
+    Attributes:
+        rule: Its kind, from the list in the JSON contract.
+        severity: ``error`` decides the verdict, ``warning`` is worth reading, ``note`` explains.
+        message: What, where, by how much, against which limit.
+        fix: What to change, as one can type it; empty where nothing is known.
+        location: Places by side: ``reference`` and ``candidate``.
+        expected: Variant or value on the reference side.
+        observed: Variant or value on the candidate side.
+        evidence: The numbers behind it.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    fix: str = ""
+    location: Mapping[str, str] = field(default_factory=dict)
+    expected: str | None = None
+    observed: str | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def worst_verdict(findings: Iterable[Finding], *, engine_failed: bool, compared: int) -> Verdict:
+    """The verdict that findings add up to. A mismatch stands whatever else failed; nothing compared is never a pass."""
+    if any(finding.severity == "error" for finding in findings):
+        return "mismatch"
+    if engine_failed:
+        return "error"
+    return "pass" if compared else "inconclusive"
+
+
+def environment(versions: Mapping[str, Mapping[str, str]], threads: int) -> dict[str, Any]:
+    """What a report says about where it was made."""
+    return {
+        "python": platform.python_version(),
+        "platform": sys.platform,
+        "machine": platform.machine(),
+        "threads": threads,
+        "adapters": {name: dict(found) for name, found in versions.items()},
+    }
+
+
+def to_json(value: Any) -> Any:
+    """Dataclasses and containers as plain JSON values; NaN and infinities, which JSON lacks, as strings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,1 @@
+"""The jobs behind the commands, one a file, each readable from top to bottom."""

@@ -1,0 +1,1 @@
+"""What runs inside a worker process: measurements of implementations, each a job that yields messages."""

@@ -1,0 +1,89 @@
+"""Calls what a user named on probe inputs; runs in a worker, where the framework is."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from parity.adapter import Adapter, Array
+from parity.errors import EngineError, InputError
+from parity.worker import Message, first_line
+
+
+def evaluate(adapter: Adapter, module: str, name: str, folder: str, x: Array) -> Iterator[Message]:
+    """Job: the outputs ``y`` of a callable at ``x``.
+
+    Args:
+        adapter: Makes the tensors that the callable is given.
+        module: A dotted module, or the path of a Python file, which is executed.
+        name: Name of the callable in it, dots allowed. A class is called without arguments first, as for a layer.
+        folder: The user's folder, searched for modules after everything installed.
+        x: Inputs, shape (n,).
+    """
+    function = _callable(module, name, folder)
+    try:
+        y = adapter.leave(function(adapter.enter(x)))
+    except Exception as error:
+        tensor = f"{x.dtype.name} tensor of the adapter '{adapter.name}'"
+        raise EngineError(
+            f"{module}:{name} cannot be called on one {tensor}: {type(error).__name__}: {first_line(error)}",
+            hint="Name a function of one tensor; --adapter chooses whose tensors, --dtype their type.",
+        ) from error
+    if y.shape != x.shape:
+        raise InputError(
+            f"{module}:{name} returned shape {y.shape} for an input of shape {x.shape}; an activation keeps the shape.",
+            hint="Name an elementwise function of one tensor.",
+        )
+    yield Message({"versions": dict(adapter.versions())}, {"y": y})
+
+
+def _callable(module: str, name: str, folder: str) -> Callable[[Any], Any]:
+    found: Any = _load_file(Path(module)) if module.endswith(".py") else _load_module(module, folder)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InputError.unknown(f"name in {module}", part, [one for one in dir(found) if not one.startswith("_")])
+        found = getattr(found, part)
+    if isinstance(found, type):
+        found = found()
+    if not callable(found):
+        raise InputError(
+            f"{module}:{name} is a {type(found).__name__} and cannot be called.",
+            hint="Name a function or a layer class.",
+        )
+    function: Callable[[Any], Any] = found
+    return function
+
+
+def _load_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} cannot be loaded as Python.")
+    sys.path.append(str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(
+            f"{path} does not run: {type(error).__name__}: {first_line(error)}", hint="Mend the file, or name another."
+        ) from error
+    return module
+
+
+def _load_module(name: str, folder: str) -> Any:
+    sys.path.append(folder)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        # torch.nn:functional.gelu and keras.activations:gelu are modules; tf.nn:gelu is an attribute of one.
+        parent, _, last = name.rpartition(".")
+        if parent:
+            try:
+                return getattr(_load_module(parent, folder), last)
+            except AttributeError:
+                pass
+        raise InputError(
+            f"There is no module '{name}' to import: {first_line(error)}",
+            hint="Name an installed module, or a file as path/to/file.py:function.",
+        ) from error

@@ -1,0 +1,31 @@
+"""The report of an identification for a terminal."""
+
+from rich.table import Table
+
+from parity.jobs.identify import IdentifyReport
+from parity.report.terminal import console, number, plain, text_of, verdict_line
+
+
+def render(report: IdentifyReport, *, colour: bool, width: int) -> str:
+    """The numbers behind the identification, then the verdict."""
+    out = console(colour=colour, width=width)
+    table = Table.grid(padding=(0, 2))
+    changed = ", ".join(f"{name} {change:+.3g}" for name, change in report.constants.items())
+    residual = f"{number(report.residual_ulp)} ulp (rms), {number(report.max_residual_ulp)} at most"
+    coefficient = f"{report.coefficient:.4f} ± {number(report.standard_error, 2)}"
+    lines = {
+        "variant": report.variant or "none",
+        "nearest": report.nearest,
+        "residual": f"{residual}, at x = {number(report.worst_x, 6)}",
+        "runner-up": f"{report.runner_up}, {number(report.margin)} standard errors away",
+        "coefficient": f"{coefficient} (0 is {report.nearest}, 1 is {report.runner_up})",
+        "constants": f"relative change fitted: {changed}" if changed else "as in the formula",
+        "precision": f"{report.effective_bits:.1f} significant bits",
+        "elements": str(report.coverage["elements"]),
+    }
+    for name, value in lines.items():
+        table.add_row(plain(name, "bold"), plain(value))
+    out.print(table)
+    out.print()
+    out.print(verdict_line(report.verdict, report.summary))
+    return text_of(out)

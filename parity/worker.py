@@ -1,0 +1,227 @@
+"""One adapter in one process of its own: a crash is a result, not a crash.
+
+The parent starts ``python -m parity.worker NAME`` and sends it jobs, each a function named as ``module:function`` that
+takes the adapter first and yields messages. A message is a dictionary of JSON values, with arrays beside it where there
+are any. Both directions use the same frames, a line of JSON and then the bytes of its arrays, so nothing is pickled
+and the two sides need not run the same Python. Whatever a framework prints goes to the worker's standard error, which
+is kept for the reason given when it dies.
+"""
+
+import json
+import math
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+
+from parity.adapter import Array, load_adapter
+from parity.dtypes import any_dtype
+from parity.errors import EngineError, InputError, ParityError
+
+STDERR_TAIL = 2000
+"""Characters of a dead worker's standard error that are looked at for a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a job yields: JSON values, and arrays by name."""
+
+    data: Mapping[str, Any]
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+
+
+def write_frame(stream: IO[bytes], kind: str, message: Message) -> None:
+    """Writes one frame: a header line of JSON, then each array's bytes in C order."""
+    arrays = {name: np.asarray(array, order="C") for name, array in message.arrays.items()}
+    heads = [{"name": name, "dtype": array.dtype.name, "shape": array.shape} for name, array in arrays.items()]
+    header = {"kind": kind, "data": message.data, "arrays": heads}
+    stream.write(json.dumps(header).encode() + b"\n")
+    for array in arrays.values():
+        stream.write(array.tobytes())
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> tuple[str, Message] | None:
+    """Reads one frame; None at the end of the stream or where it breaks off inside a frame."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    header = json.loads(line)
+    arrays = {}
+    for head in header["arrays"]:
+        dtype = any_dtype(head["dtype"])
+        size = dtype.itemsize * math.prod(head["shape"])
+        data = stream.read(size)
+        if len(data) < size:
+            return None
+        arrays[head["name"]] = np.frombuffer(data, dtype=dtype).reshape(head["shape"])
+    return header["kind"], Message(header["data"], arrays)
+
+
+class Worker:
+    """A process that holds one adapter, and the parent's end of the conversation with it.
+
+    Args:
+        adapter: Name of the adapter, as in the entry-point group ``parity.adapters``.
+        threads: Threads that the framework's own libraries may use.
+        timeout: Seconds to wait for each message before the worker counts as hung.
+        python: The interpreter to run; that of another environment for a side that cannot share this one.
+    """
+
+    def __init__(self, adapter: str, *, threads: int = 1, timeout: float = 300.0, python: str = sys.executable) -> None:
+        self.adapter = adapter
+        self.timeout = timeout
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the process
+        # -P: a file in the user's folder that is called like a module must not be imported in its place.
+        command = [python, "-P", "-m", "parity.worker", adapter]
+        environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES}
+        self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=environment
+        )
+        self._frames: queue.Queue[tuple[str, Message] | None] = queue.Queue(maxsize=8)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(
+        self, job: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
+    ) -> Iterator[Message]:
+        """Runs ``job`` (``module:function``) in the worker and yields its messages as they come.
+
+        Raises:
+            EngineError: The worker died, hung past the timeout, or the framework raised.
+            InputError: The job said that what the user gave cannot be used.
+        """
+        request = Message({"job": job, "arguments": dict(arguments)}, arrays or {})
+        try:
+            write_frame(self._stdin, "call", request)
+        except BrokenPipeError:
+            raise self._death() from None
+        while True:
+            try:
+                frame = self._frames.get(timeout=self.timeout)
+            except queue.Empty:
+                self.close()
+                raise WorkerHungError(
+                    f"The worker of adapter '{self.adapter}' was silent for {self.timeout:g} s and was ended.",
+                    hint="If it is only slow here, give it longer with --timeout SECONDS.",
+                ) from None
+            if frame is None:
+                raise self._death()
+            kind, message = frame
+            if kind == "end":
+                return
+            if kind == "error":
+                known = InputError if message.data["exit_code"] == InputError.exit_code else EngineError
+                raise known(message.data["message"], hint=message.data["hint"])
+            yield message
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._stdin.close()
+        self._stderr.close()
+
+    @property
+    def _stdin(self) -> IO[bytes]:
+        assert self._process.stdin is not None  # noqa: S101 – opened as a pipe above
+        return self._process.stdin
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 – opened as a pipe above
+        with self._process.stdout as stream:
+            while frame := read_frame(stream):
+                self._frames.put(frame)
+        self._frames.put(None)
+
+    def _death(self) -> EngineError:
+        code = self._process.wait()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
+        lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        last = f"; its last words: {lines[-1].strip()}" if lines else ""
+        return WorkerDiedError(
+            f"The worker of adapter '{self.adapter}' {how}{last}.", hint="The other adapters are not affected."
+        )
+
+
+class WorkerDiedError(EngineError):
+    """The process ended in the middle of a job."""
+
+    status = "crashed"
+
+
+class WorkerHungError(EngineError):
+    """The process gave no message within its timeout."""
+
+    status = "hung"
+
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+)
+
+
+def serve(name: str) -> None:
+    """The worker's side: loads the adapter called ``name`` and answers calls until its parent goes away."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a framework prints must not end up between our frames
+    requests: queue.Queue[Message] = queue.Queue()
+    threading.Thread(target=_receive, args=(requests,), daemon=True).start()
+    adapter: Any = None
+    while True:
+        request = requests.get()
+        try:
+            adapter = adapter or load_adapter(name)
+            module, _, function = request.data["job"].partition(":")
+            job = getattr(import_module(module), function)
+            for message in job(adapter, **request.data["arguments"], **request.arrays):
+                write_frame(answers, "item", message)
+            write_frame(answers, "end", Message({}))
+        except ParityError as error:
+            write_frame(
+                answers, "error", Message({"exit_code": error.exit_code, "message": error.message, "hint": error.hint})
+            )
+        except Exception as error:  # noqa: BLE001 – whatever a framework raises is the parent's to report
+            text = f"Adapter '{name}' failed: {type(error).__name__}: {first_line(error)}"
+            write_frame(answers, "error", Message({"exit_code": EngineError.exit_code, "message": text, "hint": ""}))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, at most 300 characters of it."""
+    lines = str(error).strip().splitlines() or [""]
+    return lines[0][:300]
+
+
+def _receive(requests: "queue.Queue[Message]") -> None:
+    while frame := read_frame(sys.stdin.buffer):
+        requests.put(frame[1])
+    # The parent is gone. A framework may hang in its own clean-up, and nobody is left to wait for it.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
