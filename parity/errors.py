@@ -6,6 +6,10 @@ message says what happened, where, and what to do next, because it is shown to t
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+MOST_NAMES: Final = 24
+"""Known names that a message lists."""
 
 
 class ParityError(Exception):
@@ -35,7 +39,8 @@ class InputError(ParityError):
         """An unknown ``kind`` called ``name``, with the nearest of the ``known`` names as the hint."""
         names = sorted(known)
         near = get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(names)}."
+        rest = f" … ({len(names)} in all)" if len(names) > MOST_NAMES else "."
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(names[:MOST_NAMES])}{rest}"
         return cls(f"There is no {kind} called '{name}'.", hint=hint)
 
 

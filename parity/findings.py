@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from numbers import Integral, Real
 from typing import Any, Final, Literal
 
 SCHEMA: Final = "framework-parity/1"
@@ -68,8 +69,15 @@ def to_json(value: Any) -> Any:
         return {str(key): to_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_json(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> bool | int | float | str | None:
+    """One number or string; those of NumPy register with the abstract types of `numbers`."""
+    if value is None or isinstance(value, bool):
         return value
-    return str(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    return str(float(value)) if isinstance(value, Real) else str(value)

@@ -17,8 +17,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -40,20 +42,48 @@ class Message:
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
 
-def write_frame(stream: IO[bytes], kind: str, message: Message) -> None:
-    """Writes one frame: a header line of JSON, then each array's bytes in C order."""
-    arrays = {name: np.asarray(array, order="C") for name, array in message.arrays.items()}
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message on its way: ``call``, or in answer to it any number of ``item`` and one ``end`` or ``error``.
+
+    ``call`` is the number of the call, so that what is left of an abandoned one is not taken for the next one's.
+    """
+
+    kind: str
+    message: Message
+    call: int
+
+
+FRAME_START = b'{"kind": '
+
+
+def write_frame(stream: IO[bytes], frame: Frame) -> None:
+    """Writes a frame: a header line of JSON, then each array's bytes in C order, little end first.
+
+    Raises:
+        InputError: An array holds Python objects.
+    """
+    arrays = {name: _sendable(name, array) for name, array in frame.message.arrays.items()}
     heads = [{"name": name, "dtype": array.dtype.name, "shape": array.shape} for name, array in arrays.items()]
-    header = {"kind": kind, "data": message.data, "arrays": heads}
+    header = {"kind": frame.kind, "call": frame.call, "data": frame.message.data, "arrays": heads}
     stream.write(json.dumps(header).encode() + b"\n")
     for array in arrays.values():
         stream.write(array.tobytes())
     stream.flush()
 
 
-def read_frame(stream: IO[bytes]) -> tuple[str, Message] | None:
+def _sendable(name: str, array: Array) -> Array:
+    array = np.asarray(array, order="C")
+    if array.dtype.hasobject:
+        raise InputError(f"'{name}' is an array of Python objects and not of numbers.")
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def read_frame(stream: IO[bytes]) -> Frame | None:
     """Reads one frame; None at the end of the stream or where it breaks off inside a frame."""
     line = stream.readline()
+    while line and not line.startswith(FRAME_START):
+        line = stream.readline()  # what Python's own start-up printed before the worker took the stream over
     if not line.endswith(b"\n"):
         return None
     header = json.loads(line)
@@ -65,7 +95,7 @@ def read_frame(stream: IO[bytes]) -> tuple[str, Message] | None:
         if len(data) < size:
             return None
         arrays[head["name"]] = np.frombuffer(data, dtype=dtype).reshape(head["shape"])
-    return header["kind"], Message(header["data"], arrays)
+    return Frame(header["kind"], Message(header["data"], arrays), header["call"])
 
 
 class Worker:
@@ -85,10 +115,22 @@ class Worker:
         # -P: a file in the user's folder that is called like a module must not be imported in its place.
         command = [python, "-P", "-m", "parity.worker", adapter]
         environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES}
-        self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=environment
-        )
-        self._frames: queue.Queue[tuple[str, Message] | None] = queue.Queue(maxsize=8)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is the parent's to answer
+            )
+        except OSError as error:
+            self._stderr.close()
+            raise InputError(
+                f"The interpreter {python} cannot be started: {error.strerror}.", hint="Name a Python executable."
+            ) from error
+        self._calls = 0
+        self._frames: queue.Queue[Frame | None] = queue.Queue(maxsize=8)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -108,9 +150,11 @@ class Worker:
             EngineError: The worker died, hung past the timeout, or the framework raised.
             InputError: The job said that what the user gave cannot be used.
         """
+        self._calls += 1
+        number = self._calls
         request = Message({"job": job, "arguments": dict(arguments)}, arrays or {})
         try:
-            write_frame(self._stdin, "call", request)
+            write_frame(self._stdin, Frame("call", request, number))
         except BrokenPipeError:
             raise self._death() from None
         while True:
@@ -124,20 +168,27 @@ class Worker:
                 ) from None
             if frame is None:
                 raise self._death()
-            kind, message = frame
-            if kind == "end":
+            message = frame.message
+            if frame.call != number:
+                continue
+            if frame.kind == "end":
                 return
-            if kind == "error":
+            if frame.kind == "error":
                 known = InputError if message.data["exit_code"] == InputError.exit_code else EngineError
                 raise known(message.data["message"], hint=message.data["hint"])
             yield message
+
+    def kill(self) -> None:
+        """Ends the process from any thread; the call under way raises `EngineError`."""
+        self._process.kill()
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        self._stdin.close()
+        with suppress(BrokenPipeError):  # of a request that a dead worker did not take
+            self._stdin.close()
         self._stderr.close()
 
     @property
@@ -187,27 +238,32 @@ THREAD_VARIABLES = (
 
 def serve(name: str) -> None:
     """The worker's side: loads the adapter called ``name`` and answers calls until its parent goes away."""
-    answers = os.fdopen(os.dup(1), "wb")
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a framework prints must not end up between our frames
-    requests: queue.Queue[Message] = queue.Queue()
-    threading.Thread(target=_receive, args=(requests,), daemon=True).start()
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)  # and what it reads must not be our calls
+    requests: queue.Queue[Frame] = queue.Queue()
+    threading.Thread(target=_receive, args=(calls, requests), daemon=True).start()
     adapter: Any = None
     while True:
-        request = requests.get()
+        frame = requests.get()
+        request = frame.message
+
+        def answer(kind: str, message: Message, call: int = frame.call) -> None:
+            write_frame(answers, Frame(kind, message, call))
+
         try:
             adapter = adapter or load_adapter(name)
             module, _, function = request.data["job"].partition(":")
             job = getattr(import_module(module), function)
             for message in job(adapter, **request.data["arguments"], **request.arrays):
-                write_frame(answers, "item", message)
-            write_frame(answers, "end", Message({}))
+                answer("item", message)
+            answer("end", Message({}))
         except ParityError as error:
-            write_frame(
-                answers, "error", Message({"exit_code": error.exit_code, "message": error.message, "hint": error.hint})
-            )
+            answer("error", Message({"exit_code": error.exit_code, "message": error.message, "hint": error.hint}))
         except Exception as error:  # noqa: BLE001 – whatever a framework raises is the parent's to report
             text = f"Adapter '{name}' failed: {type(error).__name__}: {first_line(error)}"
-            write_frame(answers, "error", Message({"exit_code": EngineError.exit_code, "message": text, "hint": ""}))
+            answer("error", Message({"exit_code": EngineError.exit_code, "message": text, "hint": ""}))
 
 
 def first_line(error: BaseException) -> str:
@@ -216,9 +272,9 @@ def first_line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-def _receive(requests: "queue.Queue[Message]") -> None:
-    while frame := read_frame(sys.stdin.buffer):
-        requests.put(frame[1])
+def _receive(calls: IO[bytes], requests: "queue.Queue[Frame]") -> None:
+    while frame := read_frame(calls):
+        requests.put(frame)
     # The parent is gone. A framework may hang in its own clean-up, and nobody is left to wait for it.
     os._exit(0)
 

@@ -1,5 +1,6 @@
 """The command line: one file a command, imported when it is called."""
 
+import os
 import sys
 
 import click
@@ -47,12 +48,26 @@ def group() -> None:
     """
 
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
+
+
 def main() -> None:
     """The entry point of the command ``parity``."""
     try:
-        group.main(prog_name="parity")
+        group.main(prog_name="parity", standalone_mode=False)
     except ParityError as error:
         click.echo(f"parity: {error.message}", err=True)
         if error.hint:
             click.echo(f"  {error.hint}", err=True)
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("parity: interrupted.", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as after `| head`; the interpreter must not find that out again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,19 +71,19 @@ class Output:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes the file whole or not at all: what was there stays until the new text is on the disk."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.absolute().parent, prefix=path.name, delete=False
-    ) as new:
-        new.write(text)
-    Path(new.name).chmod(0o666 & ~_umask())
-    Path(new.name).replace(path)
+    """Writes the file whole or not at all: what was there stays until the new text is on the disk.
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    Raises:
+        InputError: It cannot be written.
+    """
+    new = path.absolute().with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.", hint="What was there is untouched.") from error
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:

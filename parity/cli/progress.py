@@ -17,7 +17,8 @@ def bars(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
     if not shown:
         yield lambda _name, _done, _total: None
         return
-    columns = (TextColumn("{task.description:14}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    label = TextColumn("{task.description:14}", markup=False)  # names of implementations hold square brackets
+    columns = (label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
 

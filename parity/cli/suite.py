@@ -1,6 +1,7 @@
 """``parity suite``."""
 
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -24,6 +25,23 @@ filtered = partial(click.option, multiple=True, metavar="NAME")
 @filtered("--dtype", "dtypes", help="Only float64, float32, float16 or bfloat16.")
 @filtered("--regime", "regimes", help="Only rows of all, dense, normal, tails, subnormal or special.")
 @click.option(
+    "--exhaustive",
+    is_flag=True,
+    help="Also all 2^32 inputs of float32, for what --implementation or --variant choose; hours, but resumable.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where --exhaustive keeps how far it has come; by default in the user's cache folder.",
+)
+@click.option(
+    "--timing",
+    is_flag=True,
+    help="Also a table of time per element, against the framework's exact GELU and ReLU; minutes.",
+)
+@click.option("--patterns", type=(int, int), default=(0, 2**32), hidden=True, help="The float32 inputs to try.")
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
@@ -42,6 +60,10 @@ def command(
     implementations: tuple[str, ...],
     dtypes: tuple[str, ...],
     regimes: tuple[str, ...],
+    exhaustive: bool,
+    state: Path | None,
+    timing: bool,
+    patterns: tuple[int, int],
     timeout: float,
     everything: bool,
     output: Output,
@@ -56,8 +78,12 @@ def command(
       parity suite
       parity suite --adapter torch --adapter jax --variant 'gelu*'
       parity suite --format json --output suite.json
+      parity suite --exhaustive --implementation torch.nn.functional.gelu
     """
+    if state and not exhaustive:
+        raise click.UsageError("--state is for --exhaustive.")
     from parity.cli.progress import bars  # noqa: PLC0415 – help loads no job
+    from parity.jobs.exhaustive import Exhaustive  # noqa: PLC0415
     from parity.jobs.suite import suite  # noqa: PLC0415
     from parity.report.suite import render  # noqa: PLC0415
 
@@ -68,6 +94,8 @@ def command(
             implementations=implementations,
             dtypes=dtypes,
             regimes=regimes,
+            timing=timing,
+            exhaustive=Exhaustive(state=state, start=patterns[0], stop=patterns[1]) if exhaustive else None,
             timeout=timeout,
             progress=progress,
         )

@@ -37,7 +37,7 @@ DEEPEST: Final = 2.0**-24
 TAIL: Final = 8.0
 """Ratio of the two ulp from which an element speaks for the noise of the intermediate results alone."""
 
-NOISE_GRID: Final = np.concatenate([[0.0], 4.0 ** np.arange(-24, 33)])
+NOISE_GRID: Final = np.concatenate([[0.0], 16.0 ** np.arange(-12, 17)])
 """Values of beta that are tried, in squared ulp."""
 
 NOISE_SAMPLES: Final = 512
@@ -59,6 +59,11 @@ class Data:
     y: Float64
     dtype: np.dtype[Any]
     size: Float64
+
+    @property
+    def flat(self) -> bool:
+        """Whether the outputs are one number, which every formula that can be flattened would fit."""
+        return bool((self.y == self.y[0]).all())
 
     @classmethod
     def of(cls, x: Float64, y: Float64, dtype: np.dtype[Any]) -> "Data":
@@ -139,7 +144,7 @@ def fit_parameters(start: Fit, data: Data) -> Fit | None:
     """
     formula = FORMULAS[start.variant.name]
     free = {name: value for name, value in start.variant.parameters if math.isfinite(value)}
-    if not free:
+    if not free or data.flat:
         return None
     few = data.thinned()
 
@@ -167,7 +172,7 @@ def fit_parameters(start: Fit, data: Data) -> Fit | None:
 def fit_constants(start: Fit, data: Data) -> Fit | None:
     """The same formula with the constants inside it fitted, without those that stay within four standard errors."""
     formula = FORMULAS[start.variant.name]
-    if not formula.constants:
+    if not formula.constants or data.flat:
         return None
     few = data.thinned()
 

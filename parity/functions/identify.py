@@ -58,7 +58,17 @@ SAMPLES: Final = 8_192
 SHORTLIST: Final = 5
 """Hypotheses looked at closely, after a first look at one element in `FIRST_LOOK`."""
 
+NAMED: Final = 4
+"""Ambiguous variants named in a sentence; `Identification.ambiguous` holds all."""
+
 FIRST_LOOK: Final = 16
+
+STILL_IN: Final = 30.0
+"""Deviance behind the best of the first look within which a hypothesis stays, however many others do."""
+
+LOOKED_OVER: Final = 2**20
+"""Elements among which the telling ones are sought; of larger arrays a random sample, so that time and memory are
+bounded."""
 
 UNSEEN: Final = 2.0**-12
 """Difference in ulp of the rounding scale that no data show."""
@@ -133,12 +143,16 @@ class Identifier:
 
     def identify(self, y: Any, *, extra: Iterable[Variant] = ()) -> Identification:
         """Says which variant ``y`` is of this identifier's inputs; see `identify`."""
-        x, y = self._x, _checked("y", np.asarray(y))
+        # Squares of errors overflow on extreme inputs: an infinite deviance is what such a hypothesis deserves.
+        with np.errstate(all="ignore"):
+            return self._identify(_checked("y", np.asarray(y)), extra)
+
+    def _identify(self, y: NDArray[Any], extra: Iterable[Variant]) -> Identification:
+        x = self._x
         arity = _arity(x, y)
         places = _places(x.reshape(-1, arity), y.reshape(-1))
-        with np.errstate(invalid="ignore"):  # signalling NaN
-            inputs = x.reshape(-1, arity)[places].astype(np.float64)
-            outputs = y.reshape(-1)[places].astype(np.float64)
+        inputs = x.reshape(-1, arity)[places].astype(np.float64)
+        outputs = y.reshape(-1)[places].astype(np.float64)
         coarser = max(x.dtype, y.dtype, key=lambda one: float(ulp(1.0, one)))
         data = Data.of(inputs[:, 0] if arity == 1 else inputs, outputs, coarser)
         hypotheses = [variant(name) for name, formula in FORMULAS.items() if formula.arity == arity]
@@ -187,16 +201,19 @@ def _arity(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 def _places(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Positions to look at: finite, in `RANGE` if enough are, spread evenly over the sorted inputs."""
-    with np.errstate(invalid="ignore"):
-        sizes = np.abs(x.astype(np.float64))
-        size, last = sizes.max(axis=1), x[:, -1].astype(np.float64)
-        finite = np.isfinite(size) & np.isfinite(y.astype(np.float64))
+    some = np.arange(len(x))
+    if len(x) > LOOKED_OVER:
+        some = np.unique(np.random.default_rng(0).integers(0, len(x), LOOKED_OVER))
+        x, y = x[some], y[some]
+    sizes = np.abs(x.astype(np.float64))
+    size, last = sizes.max(axis=1), x[:, -1].astype(np.float64)
+    finite = np.isfinite(size) & np.isfinite(y.astype(np.float64))
     telling = finite & (size <= RANGE[1]) & (sizes[:, -1] >= RANGE[0])
     keep = np.flatnonzero(telling if telling.sum() >= 16 else finite)
     if keep.size == 0:
         raise InputError("No element of 'x' and 'y' is finite on both sides; there is nothing to identify.")
     order = keep[np.argsort(last[keep], kind="stable")]
-    return order[np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(np.intp)]
+    return some[order[np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(np.intp)]]
 
 
 def _limit(data: Data) -> float:
@@ -208,24 +225,27 @@ def _shortlist(values: Mapping[Variant, Float64], data: Data) -> list[Fit]:
     step = FIRST_LOOK if len(data.y) >= 64 * FIRST_LOOK else 1
     some = data.every(step)
     first = sorted((fit(one, some, z=z[::step]) for one, z in values.items()), key=lambda one: one.deviance)
-    return sorted(
-        (fit(one.variant, data, z=values[one.variant]) for one in first[:SHORTLIST]), key=lambda one: one.deviance
-    )
+    # Where the inputs tell little, many are alike, and each of them is to be named.
+    close = first[:SHORTLIST] + [one for one in first[SHORTLIST:] if one.deviance < first[0].deviance + STILL_IN]
+    return sorted((fit(one.variant, data, z=values[one.variant]) for one in close), key=lambda one: one.deviance)
 
 
 def _tuned(plain: list[Fit], data: Data) -> list[Fit]:
-    """Formulas with fitted parameters: the best hypothesis, or every one where no default explains the data."""
-    if plain[0].rms <= SETTLED:
-        candidates = plain[:1]
-    else:
-        listed = {one.variant.name for one in plain}
-        others = [
-            variant(name)
-            for name, formula in FORMULAS.items()
-            if formula.arity == data.x.ndim and formula.parameters and name not in listed
-        ]
-        candidates = plain + [fit(one, data) for one in others]
-    return [better for one in candidates if (better := fit_parameters(one, data))]
+    """Formulas with fitted parameters: the best hypothesis, or every one where it explains too little."""
+    own = fit_parameters(plain[0], data)
+    if any(one is not None and one.rms <= SETTLED for one in (plain[0], own)):
+        return [own] if own else []
+    constants = fit_constants(plain[0], data)
+    if constants is not None and constants.rms <= SETTLED:
+        return []
+    listed = {one.variant.name for one in plain}
+    others = [
+        fit(variant(name), data)
+        for name, formula in FORMULAS.items()
+        if formula.arity == data.x.ndim and formula.parameters and name not in listed
+    ]
+    tuned = [own, *(fit_parameters(one, data) for one in (*plain[1:], *others))]
+    return [one for one in tuned if one is not None]
 
 
 def _of_that_form(best: Fit, plain: list[Fit], data: Data) -> Fit:
@@ -238,9 +258,9 @@ def _of_that_form(best: Fit, plain: list[Fit], data: Data) -> Fit:
 
 
 def _coincides(one: Fit, other: Fit) -> bool:
-    """Whether one is the other's plainer form, or the reverse, and these inputs do not reach where they part."""
-    names = {one.variant.name, other.variant.name}
-    return any(names == {special, plain} for special, plain in SAME_INSIDE.items()) and _alike(one, other)
+    """Whether both have the same plainer form, or one is it, and these inputs do not reach where they part."""
+    plainer = {SAME_INSIDE.get(name, name) for name in (one.variant.name, other.variant.name)}
+    return len(plainer) == 1 and _alike(one, other)
 
 
 def _named(best: Fit, asked: Iterable[Variant], data: Data) -> Fit:
@@ -289,7 +309,7 @@ def _decide(best: Fit, rivals: list[Fit], data: Data) -> Identification:
     if reason:
         return replace(result, variant=None, reason=reason)
     told = f"{runner_up.variant} is {result.margin:.3g} standard errors away"
-    return replace(result, reason=f"{best.variant} leaves {chosen.rms:.2g} ulp of rounding; {told}")
+    return replace(result, reason=f"it leaves {chosen.rms:.2g} ulp of rounding; {told}")
 
 
 def _projection(best: Fit, rival: Fit) -> tuple[float, float]:
@@ -342,5 +362,7 @@ def _objection(result: Identification, chosen: Fit, data: Data) -> str:
         between = f"{result.nearest} and {result.runner_up} (coefficient {result.coefficient:.2f})"
         return f"nothing fits: it lies between {between}"
     if result.ambiguous:
-        return f"these inputs cannot tell {result.nearest} from {' or '.join(map(str, result.ambiguous))}"
+        named = " or ".join(map(str, result.ambiguous[:NAMED]))
+        more = len(result.ambiguous) - NAMED
+        return f"these inputs cannot tell {result.nearest} from {named}{f' or {more} others' if more > 0 else ''}"
     return ""

@@ -68,14 +68,18 @@ def log_sigmoid_derivative(x: DoubleDouble) -> DoubleDouble:
     return exact.sigmoid(-x)
 
 
-def sqrt_softplus(x: DoubleDouble) -> DoubleDouble:
-    """√ln(1 + e^x)."""
-    return sqrt(exact.softplus(x))
+def sqrt_softplus(x: DoubleDouble, *, threshold: DoubleDouble) -> DoubleDouble:
+    """√ln(1 + e^x); √x where x > threshold."""
+    return sqrt(where(x > threshold, x, exact.softplus(x)))
 
 
-def sqrt_softplus_derivative(x: DoubleDouble) -> DoubleDouble:
-    """σ(x)/(2·√ln(1 + e^x))."""
-    return exact.sigmoid(x) / (2 * sqrt_softplus(x))
+def sqrt_softplus_derivative(x: DoubleDouble, *, threshold: DoubleDouble) -> DoubleDouble:
+    """σ(x)/(2·√ln(1 + e^x)); 1/(2·√x) where x > threshold."""
+    return where(x > threshold, 1.0, exact.sigmoid(x)) / (2 * sqrt_softplus(x, threshold=threshold))
+
+
+def _sqrt_softplus_kinks(*, threshold: float) -> tuple[float, ...]:
+    return _softplus_kinks(beta=1.0, threshold=threshold)
 
 
 def mish(x: DoubleDouble) -> DoubleDouble:
@@ -229,7 +233,10 @@ FORMULAS: Final = (
         name="sqrt_softplus",
         value=sqrt_softplus,
         derivative=sqrt_softplus_derivative,
-        source="the router scores of DeepSeek-V4, `sqrtsoftplus` in transformers",
+        source="the router scores of DeepSeek-V4, `sqrtsoftplus` in transformers; threshold as in torch's softplus",
+        parameters={"threshold": math.inf},
+        unbounded=("threshold",),
+        kinks=_sqrt_softplus_kinks,
     ),
     Formula(name="mish", value=mish, derivative=mish_derivative, source="Misra, Mish, arXiv:1908.08681"),
     Formula(

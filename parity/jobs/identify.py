@@ -1,6 +1,8 @@
 """``parity identify``: which function is this callable, or this table of inputs and outputs."""
 
 import ast
+import lzma
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -39,6 +41,20 @@ IMPORT_NAMES: Final = {"tf": "tensorflow", "np": "numpy", "F": "torch.nn.functio
 
 LARGEST_SAMPLES: Final = 2**32
 """Bytes that the arrays of a sample file may take."""
+
+DAMAGE: Final = (
+    OSError,
+    ValueError,
+    EOFError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    RuntimeError,  # an encrypted entry, or a compression that this Python lacks
+    MemoryError,
+)
+"""What zipfile and numpy.load raise on files that are not what they should be."""
 
 SAFETENSORS_DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
@@ -236,23 +252,18 @@ def _read_npz(path: Path) -> dict[str, Array]:
             return {name: _usable(path, name, archive[name]) for name in archive.files if name in ("x", "y")} | {
                 name: np.empty(0) for name in archive.files if name not in ("x", "y")
             }
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-        SyntaxError,
-        MemoryError,
-    ) as error:
+    except DAMAGE as error:
         raise InputError(
             f"{path} is not a .npz file that can be read: {error}",
             hint="Write it with numpy.savez(file, x=x, y=y); object arrays are not read.",
         ) from error
 
 
-def _usable(path: Path, name: str, array: Array) -> Array:
+def _usable(path: Path, name: str, array: Array | bytes) -> Array:
+    if isinstance(array, bytes):  # what numpy.load gives for an entry that is no array
+        raise InputError(
+            f"'{name}' in {path} is not an array.", hint="Write the file with numpy.savez(file, x=x, y=y)."
+        )
     if array.dtype.kind == "V":
         raise InputError(
             f"'{name}' in {path} has dtype {array.dtype}, as NumPy saves bfloat16.",

@@ -1,27 +1,33 @@
 """``parity suite``: what every installed framework really computes, under each name and flag, in each dtype."""
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from parity.dtypes import FLOAT_DTYPES
 from parity.errors import EngineError, InputError
 from parity.findings import Finding, Verdict, environment, worst_verdict
+from parity.functions import FORMULAS
+from parity.inputs import REGIMES
 from parity.installation import AdapterStatus, adapter_statuses
+from parity.jobs.exhaustive import Exhaustive, check_selection, exhaust
 from parity.jobs.suite_verdict import finding_of_failure, findings_of, judged
+from parity.jobs.timing import time_adapter
 from parity.measure.activation import Profile, Row, Selection
+from parity.measure.exhaustive import DTYPE
+from parity.measure.timing import TimingRow
 from parity.worker import Worker
 
-SLOWEST_FIRST: Final = ("torch", "tensorflow", "onnxruntime", "transformers", "jax")
+SLOWEST_FIRST: Final = ("tensorflow", "torch", "jax", "onnxruntime", "transformers")
 """Adapters to start first, so that the longest does not begin when the others are done."""
 
 RESTARTS: Final = 5
 """Crashes of one adapter after which the rest of it is given up."""
 
 Progress = Callable[[str, int, int], None]
-"""Is told the adapter, how many of its measurements are done, and of how many."""
+"""Is told the adapter, how many of its measurements are done, and of how many; called from several threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,7 @@ class SuiteReport:
     families: Mapping[str, Mapping[str, str | None]]
     coverage: Mapping[str, Any]
     environment: Mapping[str, Any]
+    timing: tuple[TimingRow, ...] = ()
 
 
 @dataclass(slots=True)
@@ -46,10 +53,19 @@ class _Account:
     rows: list[Row] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    timings: Sequence[TimingRow] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     done: list[tuple[str, str]] = field(default_factory=list)
     total: int = 0
     failed: bool = False
+    worker: Worker | None = None
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Ends the worker, from another thread, and starts no other."""
+        self.stopped = True
+        if self.worker:
+            self.worker.kill()
 
 
 def suite(
@@ -59,6 +75,8 @@ def suite(
     implementations: Sequence[str] = (),
     dtypes: Sequence[str] = (),
     regimes: Sequence[str] = (),
+    exhaustive: Exhaustive | None = None,
+    timing: bool = False,
     timeout: float = 300.0,
     parallel: int | None = None,
     progress: Progress | None = None,
@@ -72,32 +90,47 @@ def suite(
         implementations: Names of implementations to measure; wildcards allowed.
         dtypes: Among ``float64``, ``float32``, ``float16``, ``bfloat16``.
         regimes: Among `parity.inputs.REGIMES`; identification always uses all.
+        exhaustive: How to try all float32 inputs too, on what the filters choose; None not to.
+        timing: Whether to time them too, after all else, one adapter at a time.
         timeout: Seconds that a worker may stay silent before it counts as hung.
         parallel: Adapters to run side by side; as many as there are processors if None.
         progress: Called from other threads as measurements are done.
 
     Raises:
-        InputError: A name among the filters is not known, or the filters leave nothing to measure.
+        InputError: A name among the filters is not known, the filters leave nothing to measure, or too much to try
+            all inputs of.
     """
     statuses = _chosen(adapters)
+    _check_names("dtype", dtypes, FLOAT_DTYPES)
+    _check_names("regime", regimes, REGIMES)
+    _check_names("variant", [name.partition("[")[0] for name in variants if not set("*?") & set(name)], FORMULAS)
     selection = Selection(tuple(variants), tuple(implementations), tuple(dtypes), tuple(regimes))
     ready = [name for name, status in statuses.items() if not status.missing]
     ready.sort(key=lambda name: SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST))
-    lock = threading.Lock()
-
-    def run(name: str) -> _Account:
-        account = _Account(name)
-        _converse(account, selection, timeout, progress, lock)
-        return account
-
+    if exhaustive:
+        check_selection(ready, selection, timeout)
+    accounts = [_Account(name) for name in ready]
     with ThreadPoolExecutor(parallel or os.cpu_count() or 1) as pool:
-        accounts = sorted(pool.map(run, ready), key=lambda account: account.adapter)
+        try:
+            list(pool.map(lambda account: _converse(account, selection, timeout, progress), accounts))
+        except BaseException:
+            for account in accounts:  # Ctrl-C must not wait for what the workers are at
+                account.stop()
+            raise
+    accounts.sort(key=lambda account: account.adapter)
+    if exhaustive:
+        _exhaust(accounts, exhaustive, timeout, parallel, progress)
+    for account in accounts if timing else ():
+        timings = time_adapter(account.adapter, selection, timeout=timeout, progress=progress)
+        account.timings = timings.rows
+        account.findings.extend(timings.findings)
+        account.failed |= bool(timings.findings)
     absent = [status for status in statuses.values() if status.missing]
     report = _report(accounts, absent)
-    if not report.results and not any(account.failed for account in accounts):
+    if ready and not any(row.implementation for row in report.results) and report.verdict != "error":
         raise InputError(
             "Nothing is left to measure: no installed implementation matches all the filters.",
-            hint="See `parity doctor` for what is installed.",
+            hint="Names are matched whole, with * and ? as wildcards: --implementation '*gelu*' shows what there is.",
         )
     return report
 
@@ -116,14 +149,21 @@ def _chosen(names: Sequence[str]) -> dict[str, AdapterStatus]:
     return chosen
 
 
-def _converse(
-    account: _Account, selection: Selection, timeout: float, progress: Progress | None, lock: threading.Lock
-) -> None:
+def _check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError.unknown(kind, name, known)
+
+
+def _converse(account: _Account, selection: Selection, timeout: float, progress: Progress | None) -> None:
     """Runs one adapter's worker, and a new one after each crash, until all that was selected has been tried."""
     for _ in range(RESTARTS + 1):
+        if account.stopped:
+            return
         begun: tuple[str, str, str] | None = None
         try:
             with Worker(account.adapter, timeout=timeout) as worker:
+                account.worker = worker
                 arguments = {"selection": asdict(selection), "done": account.done}
                 for message in worker.call("parity.measure.activation:measure", arguments):
                     data = message.data
@@ -135,8 +175,7 @@ def _converse(
                         _keep(account, data)
                         begun = None
                         if progress:
-                            with lock:
-                                progress(account.adapter, len(account.done), account.total)
+                            progress(account.adapter, len(account.done), account.total)
         except EngineError as error:
             account.failed = True
             account.findings.append(finding_of_failure(account.adapter, begun, error))
@@ -146,6 +185,10 @@ def _converse(
             account.done.append(begun[:2])
         else:
             return
+    left = f"{account.total - len(account.done)} of {account.total} measurements of it were not made"
+    gave_up = EngineError(f"Adapter '{account.adapter}' was given up after {RESTARTS + 1} failures: {left}.")
+    account.findings.append(finding_of_failure(account.adapter, None, gave_up))
+    account.rows.append(_row_of_failure(account.adapter, None, gave_up))
 
 
 def _keep(account: _Account, data: Mapping[str, Any]) -> None:
@@ -156,15 +199,36 @@ def _keep(account: _Account, data: Mapping[str, Any]) -> None:
     account.done.append((data["pair"][0], data["pair"][1]))
 
 
+def _exhaust(
+    accounts: Sequence[_Account],
+    settings: Exhaustive,
+    timeout: float,
+    parallel: int | None,
+    progress: Progress | None,
+) -> None:
+    """Adds what all float32 inputs say of the implementations that were measured in float32."""
+    by_name = {account.adapter: account for account in accounts}
+    profiles = [one for account in by_name.values() for one in account.profiles if one.dtype == DTYPE]
+    if not profiles and not any(account.failed for account in accounts):
+        raise InputError(f"Nothing that the filters choose runs in {DTYPE}, which --exhaustive is about.")
+    versions = {name: account.versions for name, account in by_name.items()}
+    outcomes = exhaust(profiles, versions, settings, timeout=timeout, parallel=parallel, progress=progress)
+    for profile, outcome in zip(profiles, outcomes, strict=True):
+        account = by_name[profile.adapter]
+        account.profiles[account.profiles.index(profile)] = outcome.profile
+        account.rows.append(outcome.row)
+        account.findings.extend(outcome.findings)
+        account.failed |= outcome.failed
+
+
 def _row_of_failure(adapter: str, begun: tuple[str, str, str] | None, error: EngineError) -> Row:
     implementation, dtype, declared = begun or ("", "", "")
-    status = error.status if begun or error.status != "failed" else "failed"
     return Row(
         adapter=adapter,
         implementation=implementation,
         declared=declared,
         dtype=dtype,
-        status=status,
+        status=error.status,
         reason=error.message,
     )
 
@@ -215,6 +279,7 @@ def _report(accounts: Iterable[_Account], absent: Iterable[AdapterStatus]) -> Su
         families=families,
         coverage=coverage,
         environment=environment({account.adapter: account.versions for account in accounts}, threads=1),
+        timing=tuple(row for account in accounts for row in account.timings),
     )
 
 

@@ -35,7 +35,7 @@ def findings_of(profiles: Iterable[Profile]) -> list[Finding]:
         for check in CHECKS:
             hits = [(profile, said) for profile in same if (said := check(profile))]
             if hits:
-                findings.append(_merged(hits))
+                findings.append(_merged(check.__name__, hits))
     return findings
 
 
@@ -62,7 +62,7 @@ def finding_of_failure(adapter: str, begun: tuple[str, str, str] | None, error: 
     )
 
 
-def _merged(hits: list[tuple[Profile, Finding]]) -> Finding:
+def _merged(kind: str, hits: list[tuple[Profile, Finding]]) -> Finding:
     """One finding for an implementation from those of its dtypes; what is said alike is said once."""
     order: tuple[Severity, ...] = ("error", "warning", "note")
     hits.sort(key=lambda hit: order.index(hit[1].severity))
@@ -71,7 +71,7 @@ def _merged(hits: list[tuple[Profile, Finding]]) -> Finding:
     for other, finding in hits:
         said.setdefault(finding.message, []).append(other.dtype)
     message = "; ".join(f"{phrase} in {', '.join(dtypes)}" for phrase, dtypes in said.items())
-    evidence: dict[str, Any] = {other.dtype: dict(finding.evidence) for other, finding in hits}
+    evidence: dict[str, Any] = {"kind": kind} | {other.dtype: dict(finding.evidence) for other, finding in hits}
     return replace(first, message=f"{profile.implementation} {message}.", evidence=evidence)
 
 

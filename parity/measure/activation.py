@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from parity.adapter import Adapter, Array, Implementation
 from parity.compare import compare
 from parity.dtypes import FLOAT_DTYPES, float_dtype
+from parity.errors import InputError
 from parity.functions import Variant
 from parity.functions.identify import Identification, Identifier
 from parity.inputs import CORE, Probe, probe
@@ -196,26 +197,26 @@ class Bench:
         """Exact values and derivatives on the probe, infinite where the dtype would overflow."""
         if variant not in self._exact:
             value, derivative = variant.value(self.probe.x), variant.derivative(self.probe.x)
-            self._exact[variant] = self._overflowed(value), self._overflowed(derivative)
+            self._exact[variant] = overflowed(value, self.dtype), overflowed(derivative, self.dtype)
         return self._exact[variant]
-
-    def _overflowed(self, exact: Float64) -> Float64:
-        info = ml_dtypes.finfo(float_dtype(self.dtype))
-        half = float(info.eps) / 4
-        limit = float(info.max) * (1 + half) if self.dtype != "float64" else np.inf
-        return np.where(np.abs(exact) >= limit, np.copysign(np.inf, exact), exact)
 
     def measure(self, adapter: str, one: Implementation, regimes: Sequence[str]) -> tuple[list[Row], Profile | None]:
         """One implementation in this dtype: a row a regime, and the profile; without one where it does not run."""
         blank = Row(adapter=adapter, implementation=one.name, declared=str(one.variant), dtype=self.dtype)
         try:
-            y = _same_length(one(self.probe.x), self.probe.x)
+            y = usable(one(self.probe.x), self.probe.x.shape[:1])
             gradient = one.derivative(self.probe.x)
+            if gradient is not None:
+                usable(gradient, self.probe.x.shape)
         except Exception as error:  # noqa: BLE001 – a framework refuses in ways of its own; the row says which
             reason = f"{type(error).__name__}: {first_line(error)}"
             return [replace(blank, status="unsupported", reason=reason)], None
-        found = self._identifier.identify(y, extra=[one.variant])
-        measured = _measured(found, one.variant)
+        try:
+            found = self._identifier.identify(y, extra=[one.variant])
+        except InputError as error:  # not one finite number among them
+            measured, nearest, reason = None, one.variant, error.message
+        else:
+            measured, nearest, reason = _measured(found, one.variant), found.nearest, found.reason
         blank = replace(blank, identified=None if measured is None else str(measured))
         result = y.dtype.name  # a framework may return another dtype than it was given; its ulp count
         exact, derivative = self.exact(one.variant)
@@ -226,7 +227,7 @@ class Bench:
         normal = (np.abs(self.gates) >= 4 * self.smallest) & (np.abs(exact) >= self.smallest)
         floor = 1.0 if one.accuracy == "composed" else 0.0
         scaled = np.where(normal, self._scaled(values, exact, result, floor=floor), np.nan)
-        wrong = _nonfinite(values, exact)
+        wrong = nonfinite(values, exact)
         smooth = self._smooth(one.variant, derivative)
         rows = []
         for regime, where in self.probe.regimes.items():
@@ -258,10 +259,10 @@ class Bench:
             dtype=self.dtype,
             accuracy=one.accuracy,
             default_of=one.default_of,
-            nearest=str(found.nearest),
-            reason=found.reason,
+            nearest=str(nearest),
+            reason=reason,
             scaled_ulp=self._worst(scaled, self.core),
-            max_ulp=self._worst(_error(values, exact) / ulp(exact, result), self.core & normal),
+            max_ulp=self._worst(absolute_error(values, exact) / ulp(exact, result), self.core & normal),
             lost_below=self._first((values == 0) & normal & self.core),
             flushes=bool(((values == 0) & ~normal & (np.abs(exact) >= 2 * float(ulp(0.0, result)))).any()),
             nonfinite_core=self._first(wrong & self.core),
@@ -277,11 +278,14 @@ class Bench:
         """Errors in ulp at max(|x|, |y|), of a chain at no less than 1: its constants are rounded beside it."""
         with np.errstate(invalid="ignore"):
             size = np.abs(self.gates) if self.probe.x.ndim == 1 else np.abs(self.probe.x.astype(np.float64)).max(axis=1)
-        return _error(values, exact) / ulp(np.maximum(np.maximum(size, np.abs(exact)), floor), dtype)
+        return absolute_error(values, exact) / ulp(np.maximum(np.maximum(size, np.abs(exact)), floor), dtype)
 
     def _smooth(self, variant: Variant, derivative: Float64) -> NDArray[np.bool_]:
         """Where the derivative is defined: away from the kinks, at finite inputs."""
         far = np.isfinite(derivative.reshape(len(derivative), -1)).all(axis=1) & np.isfinite(self.gates)
+        far &= (np.abs(self.gates) >= self.smallest) | (
+            self.gates == 0
+        )  # where flushed to 0, the gradient is that at 0
         for kink in variant.kinks:
             far &= np.abs(self.gates - kink) > KINK_WIDTH * float(ulp(np.array([kink]), self.dtype)[0])
         return far
@@ -289,7 +293,7 @@ class Bench:
     def _gradient_ulp(
         self, slopes: Float64, exact: Float64, compared: NDArray[np.bool_], dtype: str
     ) -> tuple[float, float]:
-        error = _error(slopes, exact) / ulp(np.maximum(np.abs(exact), 1.0), dtype)
+        error = absolute_error(slopes, exact) / ulp(np.maximum(np.abs(exact), 1.0), dtype)
         return self._worst(error.reshape(len(error), -1).max(axis=1), self.core & compared)
 
     def _worst(self, error: Float64, where: NDArray[np.bool_]) -> tuple[float, float]:
@@ -305,7 +309,7 @@ class Bench:
 
     def _special(self, values: Float64, exact: Float64, dtype: str) -> list[tuple[str, str, str]]:
         wrong = []
-        near = _error(values, exact) <= SPECIAL_ULP * ulp(exact, dtype)
+        near = absolute_error(values, exact) <= SPECIAL_ULP * ulp(exact, dtype)
         agree = near | (values == exact) | (np.isnan(values) & np.isnan(exact))
         for name, at in (
             ("+inf", self.gates == np.inf),
@@ -325,13 +329,28 @@ def _measured(found: Identification, declared: Variant) -> Variant | None:
     return found.variant
 
 
-def _same_length(y: Array, x: Array) -> Array:
-    if y.shape != x.shape[:1]:
-        raise ValueError(f"returned shape {y.shape} for inputs of shape {x.shape}")
-    return y
+def overflowed(exact: Float64, dtype: str) -> Float64:
+    """Exact values, infinite where rounding them to the dtype overflows."""
+    info = ml_dtypes.finfo(float_dtype(dtype))
+    half = float(info.eps) / 4
+    limit = float(info.max) * (1 + half) if dtype != "float64" else np.inf
+    return np.where(np.abs(exact) >= limit, np.copysign(np.inf, exact), exact)
 
 
-def _nonfinite(values: Float64, exact: Float64) -> NDArray[np.bool_]:
+def usable(array: Array, shape: tuple[int, ...]) -> Array:
+    """``array``, if it is what an implementation is to return.
+
+    Raises:
+        ValueError: It is of another shape, or its numbers are not floats.
+    """
+    if array.shape != shape:
+        raise ValueError(f"returned shape {array.shape}, not {shape}")
+    if array.dtype.name not in FLOAT_DTYPES:
+        raise ValueError(f"returned {array.dtype.name}, not one of {', '.join(FLOAT_DTYPES)}")
+    return array
+
+
+def nonfinite(values: Float64, exact: Float64) -> NDArray[np.bool_]:
     """Where the result is not finite although the exact one is, or is not the same infinity."""
     agree: NDArray[np.bool_] = np.isfinite(values) | (values == exact) | (np.isnan(values) & np.isnan(exact))
     return ~agree
@@ -339,15 +358,15 @@ def _nonfinite(values: Float64, exact: Float64) -> NDArray[np.bool_]:
 
 def _nonfinite_rows(values: Float64, exact: Float64) -> NDArray[np.bool_]:
     """The same by input, of gradients with one number or two an input."""
-    return np.asarray(_nonfinite(values, exact).reshape(len(values), -1).any(axis=1))
+    return np.asarray(nonfinite(values, exact).reshape(len(values), -1).any(axis=1))
 
 
 def _gap(slopes: Float64, exact: Float64, where: NDArray[np.intp], compared: NDArray[np.bool_]) -> Float64:
     kept = where[compared[where]]
-    return _error(slopes[kept], exact[kept])
+    return absolute_error(slopes[kept], exact[kept])
 
 
-def _error(values: Float64, exact: Float64) -> Float64:
+def absolute_error(values: Float64, exact: Float64) -> Float64:
     """Absolute error; NaN or infinite where either side is not finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.abs(values - exact)

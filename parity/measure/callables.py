@@ -2,13 +2,17 @@
 
 import importlib
 import importlib.util
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parity.adapter import Adapter, Array
-from parity.errors import EngineError, InputError
+from parity.dtypes import FLOAT_DTYPES
+from parity.errors import InputError
 from parity.worker import Message, first_line
 
 
@@ -21,16 +25,26 @@ def evaluate(adapter: Adapter, module: str, name: str, folder: str, x: Array) ->
         name: Name of the callable in it, dots allowed. A class is called without arguments first, as for a layer.
         folder: The user's folder, searched for modules after everything installed.
         x: Inputs, shape (n,).
+
+    Raises:
+        InputError: There is no such callable, or it is none of one tensor that returns another of its shape.
     """
     function = _callable(module, name, folder)
     try:
-        y = adapter.leave(function(adapter.enter(x)))
-    except Exception as error:
+        if isinstance(function, type):
+            function = function()
+        y = _outputs(adapter, function, x)
+    except (Exception, SystemExit) as error:
         tensor = f"{x.dtype.name} tensor of the adapter '{adapter.name}'"
-        raise EngineError(
+        raise InputError(
             f"{module}:{name} cannot be called on one {tensor}: {type(error).__name__}: {first_line(error)}",
             hint="Name a function of one tensor; --adapter chooses whose tensors, --dtype their type.",
         ) from error
+    if y.dtype.name not in FLOAT_DTYPES:
+        raise InputError(
+            f"{module}:{name} returned {y.dtype.name} for {x.dtype.name}.",
+            hint=f"Name a function that returns one of {', '.join(FLOAT_DTYPES)}.",
+        )
     if y.shape != x.shape:
         raise InputError(
             f"{module}:{name} returned shape {y.shape} for an input of shape {x.shape}; an activation keeps the shape.",
@@ -39,14 +53,29 @@ def evaluate(adapter: Adapter, module: str, name: str, folder: str, x: Array) ->
     yield Message({"versions": dict(adapter.versions())}, {"y": y})
 
 
+def _outputs(adapter: Adapter, function: Callable[[Any], Any], x: Array) -> Array:
+    """The outputs at ``x``; of a function of one Python number, as those written with `math` are, one by one."""
+    try:
+        return adapter.leave(function(adapter.enter(x)))
+    except (TypeError, ValueError):
+        if adapter.name != "numpy" or not isinstance(function(0.5), float):
+            raise
+    return np.array([_number(function, float(one)) for one in x]).astype(x.dtype)
+
+
+def _number(function: Callable[[float], float], x: float) -> float:
+    try:
+        return function(x)
+    except (ArithmeticError, ValueError):  # math.exp(1000) raises where a tensor would hold infinity
+        return math.nan
+
+
 def _callable(module: str, name: str, folder: str) -> Callable[[Any], Any]:
     found: Any = _load_file(Path(module)) if module.endswith(".py") else _load_module(module, folder)
     for part in name.split("."):
         if not hasattr(found, part):
             raise InputError.unknown(f"name in {module}", part, [one for one in dir(found) if not one.startswith("_")])
         found = getattr(found, part)
-    if isinstance(found, type):
-        found = found()
     if not callable(found):
         raise InputError(
             f"{module}:{name} is a {type(found).__name__} and cannot be called.",
@@ -64,7 +93,7 @@ def _load_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"{path} does not run: {type(error).__name__}: {first_line(error)}", hint="Mend the file, or name another."
         ) from error
@@ -86,4 +115,9 @@ def _load_module(name: str, folder: str) -> Any:
         raise InputError(
             f"There is no module '{name}' to import: {first_line(error)}",
             hint="Name an installed module, or a file as path/to/file.py:function.",
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"The module '{name}' does not import: {type(error).__name__}: {first_line(error)}",
+            hint="Mend the module, or name another.",
         ) from error

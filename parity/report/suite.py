@@ -1,6 +1,6 @@
 """The suite's report for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from rich import box
@@ -9,34 +9,42 @@ from rich.table import Table
 from rich.text import Text
 
 from parity.dtypes import FLOAT_DTYPES
-from parity.findings import Finding
 from parity.jobs.suite import SuiteReport
 from parity.measure.activation import Row
+from parity.report import exhaustive, suite_findings, timing
 from parity.report.terminal import COLOURS, console, number, plain, text_of, verdict_line
 
 WORST_FIRST: Final = ("mismatch", "crashed", "hung", "failed", "warning", "pass", "unsupported", "not-installed")
 
-NAMES_SHOWN: Final = 6
-"""Implementations named with a warning that many share; ``--all`` and the JSON name every one."""
+TAGS: Final = {
+    "another_variant": "another function",
+    "not_finite_at_core": "not finite",
+    "gradient_not_finite_at_core": "gradient not finite",
+    "wrong_at_special": "inf, NaN",
+    "overflows_beyond": "overflow",
+    "gradient_overflows_beyond": "gradient overflow",
+    "less_accurate_than_its_class": "precision",
+    "gradient_less_accurate": "gradient precision",
+}
+"""How a kind of finding is named in an implementation's line."""
 
 
 def render(report: SuiteReport, *, colour: bool, width: int, everything: bool) -> str:
     """One line an implementation, the findings with alike ones together, the table of defaults, the verdict last."""
     out = console(colour=colour, width=width)
+    tags: dict[str, list[str]] = {}
+    for finding in report.findings:
+        if (tag := TAGS.get(finding.evidence.get("kind", ""))) is not None:
+            tags.setdefault(finding.location["candidate"], []).append(tag)
     for adapter in sorted({row.adapter for row in report.results if row.implementation}):
-        out.print(
-            _implementations(adapter, [row for row in report.results if row.adapter == adapter and row.implementation])
-        )
+        rows = [row for row in report.results if row.adapter == adapter and row.implementation]
+        out.print(_implementations(adapter, rows, tags))
     for row in report.results:
         if not row.implementation:
             out.print(plain(f"{row.adapter}: {row.status} – {row.reason}", COLOURS[row.status]))
-    for severity in ("error", "warning", "note"):
-        _findings(
-            out,
-            severity,
-            [finding for finding in report.findings if finding.severity == severity],
-            everything=everything,
-        )
+    exhaustive.write(out, report.results)
+    timing.write(out, report.timing)
+    suite_findings.write(out, report.findings, everything=everything)
     _defaults(out, report)
     coverage = report.coverage
     tried = f"{coverage['measurements']} measurements on {coverage['inputs']:,} inputs"
@@ -48,7 +56,7 @@ def render(report: SuiteReport, *, colour: bool, width: int, everything: bool) -
     return text_of(out)
 
 
-def _implementations(adapter: str, rows: Sequence[Row]) -> Table:
+def _implementations(adapter: str, rows: Sequence[Row], tags: Mapping[str, Sequence[str]]) -> Table:
     dtypes = [dtype for dtype in FLOAT_DTYPES if any(row.dtype == dtype for row in rows)]
     table = Table(
         title=f"{adapter}: largest error in ulp at max(|x|, |y|), |x| <= 20",
@@ -61,8 +69,8 @@ def _implementations(adapter: str, rows: Sequence[Row]) -> Table:
     for dtype in dtypes:
         table.add_column(dtype, justify="right", no_wrap=True)
     table.add_column("gradient", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for name in dict.fromkeys(row.implementation for row in rows):
+    table.add_column("worth reading", overflow="fold", ratio=1)
+    for name in sorted({row.implementation for row in rows}, key=str.casefold):
         own = [row for row in rows if row.implementation == name]
         status = min((row.status for row in own), key=WORST_FIRST.index)
         computed = dict.fromkeys(row.identified or "unknown" for row in own if row.count)
@@ -76,7 +84,9 @@ def _implementations(adapter: str, rows: Sequence[Row]) -> Table:
             plain(", ".join(computed) or "–"),
             *(_cell([row for row in own if row.dtype == dtype]) for dtype in dtypes),
             number(max(gradients, default=None), 2),
-            plain(status if status != "pass" else "", COLOURS[status]),
+            plain(
+                ", ".join(tags.get(f"{adapter}: {name}", [])) or ("" if status == "pass" else status), COLOURS[status]
+            ),
         )
     return table
 
@@ -91,31 +101,6 @@ def _cell(rows: Sequence[Row]) -> Text:
         return plain(status if not any(row.count for row in rows) else "–", COLOURS[status])
     colour = COLOURS["mismatch"] if status == "mismatch" else ""
     return plain(number(max(numbers)), colour)
-
-
-def _findings(out: Console, severity: str, findings: Sequence[Finding], *, everything: bool) -> None:
-    """What is said of several implementations in the same words is said once, with their names."""
-    if not findings:
-        return
-    said: dict[str, list[Finding]] = {}
-    for finding in findings:
-        where = finding.location.get("candidate", "").partition(": ")[2]
-        predicate = finding.message.removeprefix(where).strip()
-        said.setdefault(predicate, []).append(finding)
-    out.print(plain(f"{severity}s", COLOURS[severity]))
-    shown = sorted(said.items(), key=lambda item: -len(item[1]))
-    if severity == "note" and not everything:
-        out.print(plain(f"  {len(findings)} notes on {len(said)} kinds of small loss; --all shows them."))
-        out.print()
-        return
-    for predicate, group in shown:
-        names = list(dict.fromkeys(finding.location.get("candidate", "") for finding in group))
-        head = names if everything else names[:NAMES_SHOWN]
-        rest = f" and {len(names) - len(head)} more" if len(names) > len(head) else ""
-        out.print(Text.assemble("  ", (", ".join(head) + rest, "bold"), "\n      ", predicate))
-        for fix in dict.fromkeys(finding.fix for finding in group if finding.fix):
-            out.print(plain(f"      fix: {fix}"))
-    out.print()
 
 
 def _defaults(out: Console, report: SuiteReport) -> None:
@@ -136,7 +121,7 @@ def _defaults(out: Console, report: SuiteReport) -> None:
             label = name
             for variant in _by_frequency(apis.values()):
                 table.add_row(
-                    label,
+                    plain(label, "bold"),
                     plain(variant or "unknown"),
                     plain(", ".join(api for api, found in apis.items() if found == variant)),
                 )

@@ -66,6 +66,8 @@ def _declared(key: str, name: str) -> Variant:
     """The variant called ``name``, with the initial values of parameters that the module of ``key`` would learn."""
     if key == "prelu":
         return variant(name, negative_slope=ACT2FN[key].weight.item())
+    if key == "sqrtsoftplus":
+        return variant(name, threshold=20)  # that of torch.nn.functional.softplus, which it is the root of
     if key == "xielu":
         module = ACT2FN[key].double()
         beta = module.beta.item()

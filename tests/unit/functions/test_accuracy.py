@@ -101,6 +101,7 @@ ORACLES: dict[str, Oracle] = {
     "tanh": mp.tanh,
     "laplace": lambda x: phi((x - real("0.707107")) / real("0.282095")),
     "sqrt_softplus": lambda x: mp.sqrt(softplus(x)),
+    "sqrt_softplus[threshold=20]": lambda x: mp.sqrt(softplus(x) if x <= 20 else x),
     "identity": lambda x: x,
     "hard_tanh": lambda x: clip(x, real(-1), real(1)),
     "hard_tanh[low=-0.3,high=2.5]": lambda x: clip(x, -real("0.3"), real("2.5")),

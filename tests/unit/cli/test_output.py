@@ -1,0 +1,99 @@
+"""Options and output that all commands share."""
+
+import json
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import parity.cli.output
+from parity.cli.output import Output
+from parity.errors import InputError
+from parity.jobs.doctor import doctor
+
+
+def emit(output: Output, text: str = "text\n") -> int:
+    with pytest.raises(SystemExit) as ended:
+        output.emit("doctor", doctor(), lambda _report, **_: text)
+    return int(ended.value.code or 0)
+
+
+def to(file: Path | None, *, form: str = "text", quiet: bool = False) -> Output:
+    return Output(form, file, quiet, progress=False)
+
+
+def test_a_file_is_written_whole_with_the_users_permissions(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        assert emit(to(tmp_path / "out.txt"), "é – new\n") == 0
+    finally:
+        os.umask(old)
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "é – new\n"
+    assert stat.S_IMODE((tmp_path / "out.txt").stat().st_mode) == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_the_old_file_stays_if_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def full(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises((OSError, InputError)):
+        to(path).emit("doctor", doctor(), lambda _report, **_: "new")
+    assert path.read_text() == "old"
+
+
+def test_the_old_file_stays_if_the_text_cannot_be_encoded(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        to(path).emit("doctor", doctor(), lambda _report, **_: "lone surrogate \udc80")
+    assert path.read_text() == "old"
+
+
+def test_a_relative_file_and_one_that_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out.txt").write_text("old and much longer than the new")
+    assert emit(to(Path("out.txt")), "new\n") == 0
+    assert (tmp_path / "out.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("path", ["missing/out.txt", ".", "file/out.txt"])
+def test_what_cannot_be_written_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="--output"):
+        to(tmp_path / path).check()
+    to(tmp_path / "out.txt").check()
+    to(None).check()
+
+
+@pytest.mark.parametrize("verdict", ["pass", "mismatch", "inconclusive", "error"])
+def test_the_exit_code_is_that_of_the_verdict(verdict: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        to(None).emit("doctor", replace(doctor(), verdict=verdict), lambda _report, **_: "the report\n")
+    assert ended.value.code == {"pass": 0, "mismatch": 1, "inconclusive": 3, "error": 4}[verdict]
+    assert capsys.readouterr().out == "the report\n"
+
+
+def test_no_colour_and_a_wide_page_where_the_output_is_no_terminal() -> None:
+    seen = {}
+    with pytest.raises(SystemExit):
+        to(None).emit("doctor", doctor(), lambda _report, **options: seen.update(options) or "")
+    assert seen == {"colour": False, "width": parity.cli.output.PIPE_WIDTH}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_quiet_and_output_leave_both_streams_empty(tmp_path: Path, form: str, capsys) -> None:
+    emit(to(tmp_path / "out", form=form, quiet=True))
+    assert capsys.readouterr() == ("", "")
+    assert (tmp_path / "out").stat().st_size > 0
+
+
+def test_json_is_json_even_when_quiet(capsys) -> None:
+    emit(to(None, form="json", quiet=True))
+    assert json.loads(capsys.readouterr().out)["command"] == "doctor"
