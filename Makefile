@@ -41,4 +41,4 @@ wheel: $(READY)  ## Build the wheel.
 	$(BIN)/python -m build --wheel
 
 clean:  ## Remove the virtual environment and what the tools left.
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf parity/compare/libnative.so $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

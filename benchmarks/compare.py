@@ -1,8 +1,9 @@
 """`parity.compare.compare` beside its peers, on the same bytes, in one run.
 
 Prints, for each kind of data, the median time of interleaved repeats, the rate (bytes of both arrays over time) and
-how many times faster `compare` is. The peers answer one question (is any element outside the tolerance?); `compare`
-gives all its statistics. Repeats are interleaved so that a busy machine slows all alike.
+how many times faster `compare` is, with its native kernel and with NumPy alone. The peers answer one question (is any
+element outside the tolerance?); `compare` gives all its statistics. Repeats are interleaved so that a busy machine
+slows all alike.
 
     python benchmarks/compare.py [--elements 67108864] [--repeats 5] [--threads N]
 """
@@ -12,13 +13,16 @@ import statistics
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.compare import compare
+from parity.compare import compare, native
 
 Array = NDArray[np.float32]
+
+NATIVE, IN_NUMPY = "compare, native", "compare, NumPy alone"
 
 
 def data(kind: str, count: int) -> tuple[Array, Array]:
@@ -40,8 +44,17 @@ def data(kind: str, count: int) -> tuple[Array, Array]:
 def contenders(reference: Array, candidate: Array, threads: int | None) -> dict[str, Callable[[], Any]]:
     """Name to job. Tolerances are wide, so that the peers take their path of success."""
     copy = np.empty_like(reference)
-    jobs: dict[str, Callable[[], Any]] = {
-        "parity compare": lambda: compare(reference, candidate, limit=1e-3, threads=threads),
+
+    def own() -> Any:
+        return compare(reference, candidate, limit=1e-3, threads=threads)
+
+    def own_in_numpy() -> Any:
+        with patch.object(native, "available", lambda: False):
+            return own()
+
+    jobs: dict[str, Callable[[], Any]] = {NATIVE: own} if native.available() else {}
+    jobs |= {
+        IN_NUMPY: own_in_numpy,
         "numpy assert_allclose": lambda: np.testing.assert_allclose(candidate, reference, rtol=1e-3, atol=1e-3),
     }
     try:
@@ -91,9 +104,10 @@ def main() -> None:
 
 def report(seconds: dict[str, float], size: int) -> None:
     """One line a contender; ``size`` is the bytes read."""
-    own = seconds["parity compare"]
+    own = [name for name in (NATIVE, IN_NUMPY) if name in seconds]
     for name, value in seconds.items():
-        print(f"  {name:22s} {value * 1e3:9.1f} ms {size / value / 1e9:7.2f} GB/s  compare is {value / own:6.2f}x")
+        ratios = "".join(f"{value / seconds[mine]:8.2f} x {mine}" for mine in own)
+        print(f"  {name:22s} {value * 1e3:9.1f} ms {size / value / 1e9:7.2f} GB/s {ratios}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from parity.compare import native
 from parity.compare.comparison import Comparison, averages, saturated
 from parity.compare.kernel import Kernel, Totals
 from parity.compare.traversal import Traversal, traverse
@@ -21,8 +22,15 @@ Array = NDArray[Any]
 BLOCK: Final = 32_768
 """Elements in a block: few enough that its buffers stay in cache, enough that NumPy's cost per call is small."""
 
+_NATIVE_BLOCK: Final = 8 * BLOCK
+"""That of the native kernel, which has no buffers: the cost of a call from Python vanishes, and where sides have to be
+copied to be contiguous, the copies take 2 MB."""
+
 _PER_THREAD: Final = 1 << 19
 """A thread is started for no fewer elements: starting one costs about 50 µs, comparing these about 1 ms."""
+
+_NAMES: Final = {dtype: name for name, dtype in FLOAT_DTYPES.items()}
+"""`numpy.dtype.name` is worked out anew each time: a tenth of a small comparison."""
 
 _EXACT_INTEGER: Final = 2**53
 
@@ -60,23 +68,25 @@ def compare(
     count = sides[0].size
     totals = Totals()
     if count:
-        walk = traverse(*sides, BLOCK)
-        workers = min(len(walk), threads or max(1, min(_usable_cores(), count // _PER_THREAD)))
         steps = unit == r_type == c_type
+        in_c = steps and unit == np.float32 and native.available()
+        walk = traverse(*sides, _NATIVE_BLOCK if in_c else BLOCK)
+        if in_c and walk.axes is not None:  # of equal differences, it takes the first of the walk
+            in_c, walk = False, traverse(*sides, BLOCK)
+        size = min(count, _NATIVE_BLOCK if in_c else BLOCK)
+        workers = min(len(walk), threads or (min(_usable_cores(), count // _PER_THREAD) if count >= _PER_THREAD else 1))
 
         def job(blocks: range) -> Totals:
-            kernel = Kernel(
-                min(BLOCK, count),
-                r_type,
-                c_type,
-                unit=None if steps else spacing(unit),
-                limit=limit,
-                walk=walk,
-            )
-            return _run(kernel, walk, blocks, r_type, c_type)
+            kernel: Kernel | native.Kernel
+            if in_c:
+                kernel = native.Kernel(limit)
+            else:
+                kernel = Kernel(size, r_type, c_type, unit=None if steps else spacing(unit), limit=limit, walk=walk)
+            return _run(kernel, walk, blocks, size, (r_type, c_type))
 
-        for part in _in_threads(job, len(walk), workers):
-            totals.add(part)
+        totals, *others = _in_threads(job, len(walk), workers)
+        for other in others:
+            totals.add(other)
     return _comparison(totals, sides[0].shape, unit, limit)
 
 
@@ -96,9 +106,9 @@ def _measured_type(side: str, array: Array) -> np.dtype[Any]:
     """The native floating-point type in which an array's elements are compared."""
     if array.dtype.kind in "biu":
         return FLOAT_DTYPES["float64"]
-    native = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
-    if native in FLOAT_DTYPES.values():
-        return native
+    found = array.dtype.newbyteorder("=") if array.dtype.kind == "f" else array.dtype
+    if found in FLOAT_DTYPES.values():
+        return found
     raise InputError(
         f"The {side} has dtype {array.dtype.name}, which is not compared.",
         hint=f"Cast it to one of {', '.join(FLOAT_DTYPES)}, to an integer type or to bool.",
@@ -118,7 +128,13 @@ def _in_threads(job: Callable[[range], Totals], blocks: int, workers: int) -> It
         return list(pool.map(job, map(range, bounds, bounds[1:])))
 
 
-def _run(kernel: Kernel, walk: Traversal, blocks: range, r_type: np.dtype[Any], c_type: np.dtype[Any]) -> Totals:
+def _run(
+    kernel: Kernel | native.Kernel,
+    walk: Traversal,
+    blocks: range,
+    size: int,
+    types: tuple[np.dtype[Any], np.dtype[Any]],
+) -> Totals:
     buffers: dict[str, Array] = {}
 
     def flat(side: str, part: Array, dtype: np.dtype[Any]) -> Array:
@@ -126,7 +142,7 @@ def _run(kernel: Kernel, walk: Traversal, blocks: range, r_type: np.dtype[Any], 
         if part.dtype == dtype and part.flags.c_contiguous and part.flags.aligned:
             return part.reshape(-1)
         if side not in buffers:
-            buffers[side] = np.empty(BLOCK, dtype)
+            buffers[side] = np.empty(size, dtype)
         row = buffers[side][: part.size]
         np.copyto(row.reshape(part.shape), part)
         if (
@@ -144,7 +160,7 @@ def _run(kernel: Kernel, walk: Traversal, blocks: range, r_type: np.dtype[Any], 
     with np.errstate(all="ignore"):
         for number in blocks:
             reference, candidate, start = walk.block(number)
-            kernel.add(flat("reference", reference, r_type), flat("candidate", candidate, c_type), start)
+            kernel.add(flat("reference", reference, types[0]), flat("candidate", candidate, types[1]), start)
     return kernel.totals
 
 
@@ -156,7 +172,7 @@ def _comparison(totals: Totals, shape: tuple[int, ...], unit: np.dtype[Any], lim
     first = index(totals.first_nonfinite)
     return Comparison(
         shape=shape,
-        ulp_dtype=unit.name,
+        ulp_dtype=_NAMES[unit],
         count=math.prod(shape),
         finite_count=totals.finite_count,
         differing=totals.differing,

@@ -44,7 +44,7 @@ class Traversal:
         shape = self.reference.shape
         outer, chunk = divmod(number, self._chunks)
         low = chunk * self.step
-        prefix = (int(i) for i in np.unravel_index(outer, shape[: self.depth]))
+        prefix = map(int, np.unravel_index(outer, shape[: self.depth])) if self.depth else ()
         where: tuple[int | slice, ...] = (*prefix, slice(low, low + self.step))
         first = (outer * shape[self.depth] + low) * math.prod(shape[self.depth + 1 :])
         return self.reference[where], self.candidate[where], first
@@ -68,7 +68,7 @@ def traverse(reference: Array, candidate: Array, block: int) -> Traversal:
         if order != tuple(range(len(order))):
             axes, reference, candidate = order, reference.transpose(order), candidate.transpose(order)
     if not shape or (reference.flags.c_contiguous and candidate.flags.c_contiguous):
-        reference, candidate = reference.reshape(-1), candidate.reshape(-1)
+        return Traversal(reference.reshape(-1), candidate.reshape(-1), shape, axes, depth=0, step=block)
     walked = reference.shape
     depth = 0
     while math.prod(walked[depth + 1 :]) > block:

@@ -167,12 +167,13 @@ def gradient_less_accurate(profile: Profile) -> Finding | None:
 
 
 def loses_the_tail(profile: Profile) -> Finding | None:
-    """Zero where the exact result is small and can be represented: the cancellation in 1 + erf and 1 + tanh."""
+    """Zero where the exact result is small and can be represented: cancellation, as in 1 + erf and in exp(x) - 1."""
     at = profile.lost_below
     if at is None:
         return None
-    message = f"gives 0 at x = {at:.6g} though the exact result is not 0: its tail cancels"
-    return _finding(profile, "precision", "note", message, fix="0.5 * x * erfc(-x / sqrt(2)) keeps the tail.", x=at)
+    message = f"gives 0 at x = {at:.6g} though the exact result is not 0: its digits cancel"
+    fix = "0.5 * x * erfc(-x / sqrt(2)) keeps the tail." if profile.declared.startswith("gelu") else ""
+    return _finding(profile, "precision", "note", message, fix=fix, x=at)
 
 
 def flushes_subnormals(profile: Profile) -> Finding | None:

@@ -1,16 +1,13 @@
 """The doctor's report for a terminal."""
 
-from rich import box
-from rich.table import Table
-
 from parity.jobs.doctor import DoctorReport
-from parity.report.terminal import COLOURS, console, plain, text_of, verdict_line
+from parity.report.terminal import COLOURS, console, new_table, plain, text_of, verdict_line
 
 
 def render(report: DoctorReport, *, colour: bool, width: int) -> str:
     """A table of the adapters, what is missing with the command that installs it, clashes, the verdict."""
     out = console(colour=colour, width=width)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     for title in ("adapter", "state", "versions", "install"):
         table.add_column(title, overflow="fold")
     for status in report.adapters.values():

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from parity.measure.activation import Row
 from parity.measure.exhaustive import DTYPE
-from parity.report.terminal import COLOURS, number, plain
+from parity.report.terminal import COLOURS, new_table, number, plain
 
 
 def write(out: Console, results: Sequence[Row]) -> None:
@@ -16,7 +14,7 @@ def write(out: Console, results: Sequence[Row]) -> None:
     rows = [row for row in results if row.dtype == DTYPE and row.regime == "all"]
     if not rows:
         return
-    table = Table(title="Every float32 input", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table("Every float32 input")
     table.add_column("implementation", overflow="fold", ratio=1)
     for title in ("inputs", "ulp of max(|x|, |y|)", "ulp of y", "mean", "absolute", "at x", "not finite"):
         table.add_column(title, justify="right", no_wrap=True)

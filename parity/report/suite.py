@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +11,7 @@ from parity.dtypes import FLOAT_DTYPES
 from parity.jobs.suite import SuiteReport
 from parity.measure.activation import Row
 from parity.report import exhaustive, suite_findings, timing
-from parity.report.terminal import COLOURS, console, number, plain, text_of, verdict_line
+from parity.report.terminal import COLOURS, console, new_table, number, plain, text_of, verdict_line
 
 WORST_FIRST: Final = ("mismatch", "crashed", "hung", "failed", "warning", "pass", "unsupported", "not-installed")
 
@@ -58,12 +57,7 @@ def render(report: SuiteReport, *, colour: bool, width: int, everything: bool) -
 
 def _implementations(adapter: str, rows: Sequence[Row], tags: Mapping[str, Sequence[str]]) -> Table:
     dtypes = [dtype for dtype in FLOAT_DTYPES if any(row.dtype == dtype for row in rows)]
-    table = Table(
-        title=f"{adapter}: largest error in ulp at max(|x|, |y|), |x| <= 20",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    table = new_table(f"{adapter}: largest error in ulp at max(|x|, |y|), |x| <= 20")
     table.add_column("implementation", overflow="fold", ratio=3)
     table.add_column("computes", overflow="fold", ratio=1)
     for dtype in dtypes:
@@ -108,12 +102,7 @@ def _defaults(out: Console, report: SuiteReport) -> None:
     if not report.families:
         return
     if differing:
-        table = Table(
-            title="The same name, called without flags, is not the same function",
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
+        table = new_table("The same name, called without flags, is not the same function")
         table.add_column("name", style="bold")
         table.add_column("computes", no_wrap=True)
         table.add_column("when called as", overflow="fold")

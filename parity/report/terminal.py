@@ -3,7 +3,9 @@
 from io import StringIO
 from typing import Final
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 COLOURS: Final = {
@@ -33,6 +35,17 @@ def text_of(target: Console) -> str:
     """What was written to a console of `console`."""
     assert isinstance(target.file, StringIO)  # noqa: S101 – made so above
     return "\n".join(line.rstrip() for line in target.file.getvalue().splitlines()) + "\n"
+
+
+def new_table(title: str = "") -> Table:
+    """An empty table under a title, which stays on one line."""
+    return Table(
+        title=plain(title, "italic") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        min_width=len(title) or None,
+    )
 
 
 def plain(text: str, colour: str = "") -> Text:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from parity.dtypes import FLOAT_DTYPES
 from parity.measure.timing import REPEATS, TimingRow
-from parity.report.terminal import number, plain
+from parity.report.terminal import new_table, number, plain
 
 
 def write(out: Console, rows: Sequence[TimingRow]) -> None:
@@ -32,12 +31,7 @@ def write(out: Console, rows: Sequence[TimingRow]) -> None:
 
 def _table(adapter: str, rows: Sequence[TimingRow]) -> Table:
     sizes = sorted({row.size for row in rows})
-    table = Table(
-        title=f"{adapter}: ns an element on one thread (times the exact GELU, times ReLU)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    table = new_table(f"{adapter}: ns an element on one thread (times the exact GELU, times ReLU)")
     table.add_column("implementation", overflow="fold", ratio=1)
     table.add_column("dtype", no_wrap=True)
     for size in sizes:

@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.compare import compare, onepass, ulp, ulp_distance
+from parity.compare import compare, native, onepass, ulp, ulp_distance
 from parity.dtypes import FLOAT_DTYPES
 
 BITS = {"float64": np.uint64, "float32": np.uint32, "float16": np.uint16, "bfloat16": np.uint16}
 SUMMED = ("mean_ulp", "rms", "bias", "cosine", "snr_db", "sums")
 SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan)
+
+
+@pytest.fixture(autouse=True, scope="module", params=["native", "numpy"])
+def backend(request):
+    """Runs the properties with the kernel in C, where it was built, and once more without it."""
+    if request.param == "native" and not native.available():
+        pytest.skip("the native kernel was not built")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "numpy":
+            patch.setattr(native, "available", lambda: False)
+        yield
 
 
 @st.composite
@@ -150,12 +161,17 @@ def test_blocks_merge_to_the_whole(pair, cuts):
     assert_same(compare(*pair, limit=1e-3), merged)
 
 
+def set_block(patch, elements):
+    patch.setattr(onepass, "BLOCK", elements)
+    patch.setattr(onepass, "_NATIVE_BLOCK", elements)
+
+
 @settings(deadline=None, max_examples=100)
 @given(pairs(), st.integers(1, 9), st.integers(1, 3))
 def test_block_size_and_threads_do_not_matter(pair, block, threads):
     whole = compare(*pair, limit=1e-3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onepass, "BLOCK", block)
+        set_block(patch, block)
         assert_same(whole, compare(*pair, limit=1e-3, threads=threads))
 
 
@@ -181,7 +197,7 @@ def test_layout_does_not_matter(pair, data):
         return array
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onepass, "BLOCK", data.draw(st.sampled_from([1, 4, 8192])))
+        set_block(patch, data.draw(st.sampled_from([1, 4, 8192])))
         assert_same(compare(*plain), compare(*(laid_out(side) for side in plain)))
 
 
@@ -190,7 +206,8 @@ def test_layout_does_not_matter(pair, data):
 def test_distance_is_the_number_of_neighbours_between(pair):
     distances = ulp_distance(*pair)
     for a, b, distance in zip(*pair, distances, strict=True):
-        if np.isnan(a) or np.isnan(b):
-            assert distance == (0 if np.isnan(a) and np.isnan(b) else np.iinfo(distances.dtype).max)
+        nan = math.isnan(a), math.isnan(b)
+        if any(nan):
+            assert distance == (0 if all(nan) else np.iinfo(distances.dtype).max)
         else:
             assert int(distance) == abs(steps(a) - steps(b))

@@ -86,3 +86,27 @@ def test_native_and_numpy_agree(pair, limit):
 def drop_nonfinite(reference, candidate):
     finite = np.isfinite(reference) & np.isfinite(candidate)
     return reference[finite], candidate[finite]
+
+
+def two_pieces(first, second):
+    """Zeros, but for a pair (r, c) in each of two pieces that the kernel takes one after the other."""
+    reference, candidate = np.zeros((2, 4096), np.float32)
+    (reference[5], candidate[5]), (reference[4000], candidate[4000]) = first, second
+    return reference, candidate
+
+
+def test_a_later_difference_may_be_larger_by_less_than_float32_can_tell():
+    found, wanted = both_ways(*two_pieces((0.0, 1.0), (-(2.0**-30), 1.0)), None)
+    assert found.max_abs == wanted.max_abs == 1 + 2.0**-30
+    assert found.worst_index == wanted.worst_index == (4000,)
+
+
+def test_a_difference_may_be_over_the_limit_by_less_than_float32_can_tell():
+    found, wanted = both_ways(*two_pieces((0.0, 5.0), (-(2.0**-30), 1.0)), 1.0)
+    assert found.over_limit == wanted.over_limit == 2
+
+
+def test_relative_differences_may_be_beyond_the_range_of_float32():
+    tiny = 2.0**-149
+    found, wanted = both_ways(*two_pieces((tiny, 1e-3), (tiny, 1.0)), None)
+    assert found.max_rel == wanted.max_rel == 2.0**149

@@ -52,8 +52,8 @@ TF_NN: Final = (
     Row("relu6", variant("relu6"), "exact"),
     Row("leaky_relu", variant("leaky_relu", negative_slope=0.2), "exact"),
     Row("leaky_relu", variant("leaky_relu", negative_slope=0.01), "exact", {"alpha": 0.01}),
-    Row("elu", variant("elu"), "composed"),
-    Row("selu", variant("selu"), "composed"),
+    Row("elu", variant("elu"), "kernel"),
+    Row("selu", variant("selu"), "kernel"),
     Row("softplus", variant("softplus"), "composed"),
     Row("softsign", variant("softsign"), "composed"),
     Row("sigmoid", variant("sigmoid"), "composed"),
@@ -69,9 +69,9 @@ KERAS_BOTH: Final = (
     Row("relu6", variant("relu6"), "exact"),
     Row("leaky_relu", variant("leaky_relu", negative_slope=0.2), "exact"),
     Row("leaky_relu", variant("leaky_relu", negative_slope=0.01), "exact", {"negative_slope": 0.01}),
-    Row("elu", variant("elu"), "composed"),
-    Row("elu", variant("elu", alpha=0.5), "composed", {"alpha": 0.5}),
-    Row("selu", variant("selu"), "composed"),
+    Row("elu", variant("elu"), "kernel"),
+    Row("elu", variant("elu", alpha=0.5), "kernel", {"alpha": 0.5}),
+    Row("selu", variant("selu"), "kernel"),
     Row("celu", variant("celu"), "composed"),
     Row("celu", variant("celu", alpha=0.5), "composed", {"alpha": 0.5}),
     Row("softplus", variant("softplus"), "composed"),
@@ -112,7 +112,7 @@ KERAS_LAYERS: Final = (
     Row("ReLU", variant("relu"), "exact"),
     # 0.3 here, 0.2 in keras.activations.
     Row("LeakyReLU", variant("leaky_relu", negative_slope=0.3), "exact"),
-    Row("ELU", variant("elu"), "composed"),
+    Row("ELU", variant("elu"), "kernel"),
 )
 """Layers take flags when they are built, and cast what they are given to their compute dtype."""
 

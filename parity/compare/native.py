@@ -1,0 +1,108 @@
+"""The optional kernel in C for float32 against float32: `native.c` beside this file, compiled when the package was.
+
+It gives what `parity.compare.kernel.Kernel` gives, many times faster. Without the library, or with
+``PARITY_NO_NATIVE`` set in the environment, `compare` does without it.
+"""
+
+import ctypes
+import math
+import os
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from parity.compare.comparison import Sums
+from parity.compare.kernel import Totals
+
+_SOURCE: Final = Path(__file__).with_name("native.c")
+_LIBRARY: Final = _SOURCE.with_name("libnative.so")
+
+
+class _Statistics(ctypes.Structure):
+    """The struct of the same name in the C file."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("finite", "zero_reference", "over_limit")),
+        *((name, ctypes.c_int64) for name in ("reference_nan", "reference_inf", "candidate_nan", "candidate_inf")),
+        *((name, ctypes.c_int64) for name in ("nonfinite", "first_nonfinite", "worst")),
+        *((name, ctypes.c_double) for name in ("max_abs", "max_rel")),
+        ("sums", ctypes.c_double * 5),
+        *((name, ctypes.c_uint64) for name in ("max_ulp", "ulp_low", "ulp_high")),
+        ("histogram", ctypes.c_int64 * 34),
+    )
+
+
+@cache
+def _function() -> Any:
+    """The function in C, or None: not built, built from another source, not loadable here, or not wanted."""
+    if os.environ.get("PARITY_NO_NATIVE"):
+        return None
+    try:
+        loaded = ctypes.CDLL(str(_LIBRARY))
+        built_from = ctypes.c_uint32.in_dll(loaded, "parity_source").value
+        size = ctypes.c_uint32.in_dll(loaded, "parity_statistics_size").value
+        current = zlib.crc32(_SOURCE.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if built_from != current or size != ctypes.sizeof(_Statistics):
+        return None
+    function = loaded.parity_compare
+    pointer = ctypes.c_void_p
+    function.argtypes = (pointer, pointer, *[ctypes.c_int64] * 2, ctypes.c_double, ctypes.POINTER(_Statistics))
+    function.restype = None
+    return function
+
+
+def available() -> bool:
+    """Whether there is a library to use."""
+    return _function() is not None
+
+
+class Kernel:
+    """Adds blocks in C order, as `parity.compare.kernel.Kernel` does with steps as the unit."""
+
+    __slots__ = ("_found", "_function", "_limit")
+
+    def __init__(self, limit: float | None) -> None:
+        self._function = _function()
+        self._limit = math.inf if limit is None else limit
+        self._found = _Statistics()
+
+    def add(self, reference: NDArray[Any], candidate: NDArray[Any], start: int) -> None:
+        """Adds a block: two contiguous, aligned, flat float32 arrays, whose first element has position ``start``."""
+        # ctypes lets go of the GIL, so threads run side by side.
+        self._function(_address(reference), _address(candidate), reference.size, start, self._limit, self._found)
+
+    @property
+    def totals(self) -> Totals:
+        """What has been seen so far."""
+        found = self._found
+        histogram = found.histogram[:]
+        while histogram and not histogram[-1]:
+            histogram.pop()
+        return Totals(
+            finite_count=found.finite,
+            differing=found.finite - found.histogram[0] + found.nonfinite,
+            zero_reference=found.zero_reference,
+            over_limit=found.over_limit + found.nonfinite,
+            reference_nan=found.reference_nan,
+            reference_inf=found.reference_inf,
+            candidate_nan=found.candidate_nan,
+            candidate_inf=found.candidate_inf,
+            nonfinite_differences=found.nonfinite,
+            first_nonfinite=found.first_nonfinite if found.nonfinite else None,
+            max_abs=found.max_abs,
+            worst=found.worst if found.max_abs else None,
+            max_rel=found.max_rel if found.sums[0] else None,
+            max_ulp=found.max_ulp,
+            histogram=tuple(histogram),
+            sums=Sums._make((*found.sums, found.ulp_low + (found.ulp_high << 16))),
+        )
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
