@@ -25,10 +25,13 @@ class NativeKernel(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 – the interface
         """Compiles; on success the wheel is bound to this platform, but to no version of Python."""
         root = Path(self.root)
-        failure = compile_library(root / SOURCE, root / LIBRARY)
+        fresh = root / f"{LIBRARY}.{os.getpid()}"
+        failure = compile_library(root / SOURCE, fresh)
         if failure:
+            (root / LIBRARY).unlink(missing_ok=True)
             self.app.display_warning(f"parity: no native kernel ({failure}); compare() will use NumPy.")
             return
+        fresh.replace(root / LIBRARY)  # whole or not at all: a process may be about to load it
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["artifacts"].append(LIBRARY)
         build_data.update(pure_python=False, tag=f"py3-none-{platform}")
