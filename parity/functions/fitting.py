@@ -43,6 +43,12 @@ NOISE_GRID: Final = np.concatenate([[0.0], 16.0 ** np.arange(-12, 17)])
 NOISE_SAMPLES: Final = 512
 """Elements that beta is estimated from."""
 
+SMOOTH_DEGREE: Final = 7
+"""Degree of the polynomial, in the rank of the input, that counts as smooth."""
+
+SMOOTH_SAMPLES: Final = 64
+"""Distinct inputs that it takes to tell a smooth error from one that jumps."""
+
 DESCENT_SAMPLES: Final = 1024
 """Elements on which numbers are fitted."""
 
@@ -75,9 +81,14 @@ class Data:
         """Every ``step``-th element."""
         return Data(self.x[::step], self.y[::step], self.dtype, self.size[::step])
 
+    @property
+    def stride(self) -> int:
+        """Of so many elements one is kept where numbers are fitted."""
+        return max(1, len(self.y) // DESCENT_SAMPLES)
+
     def thinned(self) -> "Data":
         """As many elements as numbers are fitted on."""
-        return self.every(max(1, len(self.y) // DESCENT_SAMPLES))
+        return self.every(self.stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +225,7 @@ def _step(
     best: Fit, values: Numbers, positive: tuple[str, ...], evaluate: Callable[[Mapping[str, float]], Fit]
 ) -> tuple[Numbers, Numbers] | None:
     """One least-squares step on the noise scale, and standard errors; None where the values move nothing."""
-    columns = {}
-    for name, value in values.items():
-        width = 1e-5 * (abs(value) if name in positive else max(abs(value), 1e-3))
-        up, down = evaluate({**values, name: value + width}).z, evaluate({**values, name: value - width}).z
-        column = (up - down) / (2 * width) / best.noise
-        if np.isfinite(column).all() and column.any():
-            columns[name] = column
+    columns = _sensitivities(values, positive, lambda moved: evaluate(moved).z, best.noise)
     if not columns:
         return None
     jacobian = np.stack(list(columns.values()), axis=1)
@@ -232,6 +237,61 @@ def _step(
     steps |= dict(zip(columns, map(float, step), strict=True))
     errors |= dict(zip(columns, map(float, deviations), strict=True))
     return steps, errors
+
+
+def _sensitivities(
+    values: Mapping[str, float], positive: tuple[str, ...], z: Callable[[Mapping[str, float]], Float64], noise: Float64
+) -> dict[str, Float64]:
+    """Derivatives of the exact values by each number, over the noise, without those that nothing depends on."""
+    columns = {}
+    for name, value in values.items():
+        width = 1e-5 * (abs(value) if name in positive else max(abs(value), 1e-3))
+        column = (z({**values, name: value + width}) - z({**values, name: value - width})) / (2 * width) / noise
+        if np.isfinite(column).all() and column.any():
+            columns[name] = column
+    return columns
+
+
+def smooth_share(one: Fit, data: Data) -> float:
+    """Share of the squared error, over the noise, that a smooth function of the input explains; 0 of too few inputs.
+
+    Rounding, of a chain of operators too, jumps from one input to the next and leaves a few per cent. Another function
+    near the hypothesis leaves most. What other parameters and constants would explain is taken out first: how far these
+    may be off is judged by their own tolerance.
+    """
+    few, step = data.thinned(), data.stride
+    inputs = few.x if few.x.ndim == 1 else few.x[:, 1]
+    distinct = np.flatnonzero(np.diff(inputs, prepend=np.nan) != 0)  # they are sorted
+    if len(distinct) < SMOOTH_SAMPLES:
+        return 0.0
+    noise = one.noise[::step]
+    formula = FORMULAS[one.variant.name]
+    parameters = {name: value for name, value in one.variant.parameters if math.isfinite(value)}
+
+    def z(values: Mapping[str, float]) -> Float64:
+        moved = {name: value for name, value in values.items() if name in parameters}
+        fixed = {name: value for name, value in values.items() if name in formula.constants}
+        hypothesis = variant(one.variant.name, **{**dict(one.variant.parameters), **moved})
+        return hypothesis.value(few.x, constants=fixed)
+
+    numbers = {**parameters, **formula.constants, **one.changed}
+    columns = _sensitivities(numbers, formula.positive, z, noise)
+    residual = _without((one.error[::step] / noise)[distinct], [column[distinct] for column in columns.values()])
+    # By rank: that of the inputs is even whatever their distribution.
+    rank = np.linspace(-1, 1, len(distinct))
+    smooth = np.polynomial.chebyshev.chebvander(rank, SMOOTH_DEGREE)
+    rest = _without(residual, list(smooth.T))
+    total = float(np.sum(residual**2))
+    return 1 - float(np.sum(rest**2)) / total if total > 0 else 0.0
+
+
+def _without(residual: Float64, columns: list[Float64]) -> Float64:
+    """What a linear combination of the columns leaves of the residual."""
+    if not columns:
+        return residual
+    basis, _ = np.linalg.qr(np.stack(columns, axis=1))
+    kept: Float64 = residual - np.einsum("ij,j->i", basis, np.einsum("ij,i->j", basis, residual))
+    return kept
 
 
 def _shortest(value: float, room: float, known: tuple[float, ...]) -> float:

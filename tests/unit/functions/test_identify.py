@@ -310,3 +310,37 @@ def test_a_large_array_takes_no_more_than_a_sample_of_it() -> None:
 def test_what_cannot_be_used(x: np.ndarray, y: np.ndarray, said: str) -> None:
     with pytest.raises(InputError, match=said):
         identify(x, y)
+
+
+NEARLY = {
+    "shifted output": lambda x: ERF.value(x) + 1e-3,
+    "shifted input": lambda x: ERF.value(x + 1e-3),
+    "1.01 erf": lambda x: 1.01 * ERF.value(x),
+    "erf of 1.01 x": lambda x: ERF.value(1.01 * x),
+    "1.005 silu": lambda x: 1.005 * variant("silu").value(x),
+    "1.003 relu": lambda x: 1.003 * variant("relu").value(x),
+    "0.998 tanh": lambda x: 0.998 * np.tanh(x),
+    "a tenth of quick": lambda x: 0.9 * ERF.value(x) + 0.1 * variant("quick_gelu").value(x),
+    "shifted sigmoid": lambda x: x / (1 + np.exp(-1.702 * x - 0.01)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("function", NEARLY.values(), ids=NEARLY)
+def test_a_function_less_than_an_ulp_away_is_no_variant(
+    function: Callable[[np.ndarray], np.ndarray], dtype: str
+) -> None:
+    x = normal(FLOAT_DTYPES[dtype], 8000)
+    y = function(x.astype(np.float64)).astype(x.dtype)
+    assert identify(x, y).variant is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["gelu_erf", "gelu_tanh", "quick_gelu", "silu", "mish", "sigmoid", "leaky_relu", "selu"]
+)
+def test_rounding_once_leaves_nothing_smooth(name: str, dtype: str) -> None:
+    x = normal(FLOAT_DTYPES[dtype], 8000)
+    found = identify(x, rounded_once(variant(name), x))
+    assert found.variant == variant(name)
+    assert found.smooth_share < 0.05
