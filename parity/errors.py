@@ -38,7 +38,7 @@ class InputError(ParityError):
     def unknown(cls, kind: str, name: str, known: Iterable[str]) -> "InputError":
         """An unknown ``kind`` called ``name``, with the nearest of the ``known`` names as the hint."""
         names = sorted(known)
-        near = get_close_matches(name, names, n=3, cutoff=0.5)
+        near = [one for one in names if name and name in one][:4] or get_close_matches(name, names, n=3, cutoff=0.5)
         rest = f" … ({len(names)} in all)" if len(names) > MOST_NAMES else "."
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(names[:MOST_NAMES])}{rest}"
         return cls(f"There is no {kind} called '{name}'.", hint=hint)

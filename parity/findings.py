@@ -61,6 +61,11 @@ def environment(versions: Mapping[str, Mapping[str, str]], threads: int) -> dict
     }
 
 
+def counted(number: int, what: str) -> str:
+    """``number`` of something, in words: 1 warning, 2 warnings."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def to_json(value: Any) -> Any:
     """Dataclasses and containers as plain JSON values; NaN and infinities, which JSON lacks, as strings."""
     if is_dataclass(value) and not isinstance(value, type):

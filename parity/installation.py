@@ -53,7 +53,8 @@ def _status(name: str, entry: EntryPoint) -> AdapterStatus:
     distribution = entry.dist
     if distribution is None:
         return AdapterStatus(name=name, distribution="unknown", versions={}, missing=(), install="")
-    versions: dict[str, str] = {}
+    # An adapter without an extra, like that of NumPy, speaks to what the distribution needs anyway.
+    versions = {name: version(name)} if _is_installed(name) else {}
     missing = []
     for requirement in _requirements(distribution, name):
         found = _installed(requirement)

@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="framework-parity")
 def group() -> None:
-    r"""Find out whether a model computes the same thing in two frameworks, runtimes or exports.
+    """Find out whether a model computes the same thing in two frameworks, runtimes or exports.
 
     \b
     Exit codes: 0 pass, 1 mismatch found, 2 bad usage or input, 3 inconclusive or nothing

@@ -19,9 +19,12 @@ from parity.cli.output import Output, output_options
     metavar="SECONDS",
     help="When a function counts as hung.",
 )
+@click.option("--expect", metavar="VARIANT", help="The variant that it has to be; any other ends with exit code 1.")
 @output_options
-def command(*, target: str, adapter: str | None, dtype: str, timeout: float, output: Output) -> None:
-    r"""Say which activation function TARGET is, below the rounding if need be.
+def command(
+    *, target: str, adapter: str | None, dtype: str, expect: str | None, timeout: float, output: Output
+) -> None:
+    """Say which activation function TARGET is, below the rounding if need be.
 
     \b
     TARGET is one of
@@ -33,4 +36,4 @@ def command(*, target: str, adapter: str | None, dtype: str, timeout: float, out
     from parity.jobs.identify import identify  # noqa: PLC0415 – help loads no job
     from parity.report.identify import render  # noqa: PLC0415
 
-    output.emit("identify", identify(target, adapter=adapter, dtype=dtype, timeout=timeout), render)
+    output.emit("identify", identify(target, adapter=adapter, dtype=dtype, expect=expect, timeout=timeout), render)

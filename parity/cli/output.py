@@ -15,7 +15,10 @@ from parity.findings import EXIT_CODES
 from parity.report import json
 
 PIPE_WIDTH = 160
-"""Columns where the output is no terminal: wide enough that names are not broken."""
+"""Columns where the output is no terminal and COLUMNS is not set: wide enough that names are not broken."""
+
+NARROWEST = 60
+"""Columns below which a table cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,8 @@ class Output:
             text = json.render(command, report)
         else:
             colour = to_terminal and "NO_COLOR" not in os.environ
-            text = render_text(
-                report, colour=colour, width=shutil.get_terminal_size().columns if to_terminal else PIPE_WIDTH
-            )
+            width = max(NARROWEST, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
+            text = render_text(report, colour=colour, width=width)
         if self.file:
             _replace(self.file, text)
             if not self.quiet:

@@ -68,7 +68,7 @@ def command(
     everything: bool,
     output: Output,
 ) -> None:
-    r"""Measure which function every installed framework really computes, under each name and flag, in each dtype.
+    """Measure which function every installed framework really computes, under each name and flag, in each dtype.
 
     Each implementation is compared with the exact function that it declares, value and gradient; float16 and bfloat16
     over every representable input. A function that is not what its name says ends the suite with exit code 1.
@@ -87,16 +87,21 @@ def command(
     from parity.jobs.suite import suite  # noqa: PLC0415
     from parity.report.suite import render  # noqa: PLC0415
 
-    with bars(shown=output.progress) as progress:
-        report = suite(
-            adapters=adapters,
-            variants=variants,
-            implementations=implementations,
-            dtypes=dtypes,
-            regimes=regimes,
-            timing=timing,
-            exhaustive=Exhaustive(state=state, start=patterns[0], stop=patterns[1]) if exhaustive else None,
-            timeout=timeout,
-            progress=progress,
-        )
+    try:
+        with bars(shown=output.progress) as progress:
+            report = suite(
+                adapters=adapters,
+                variants=variants,
+                implementations=implementations,
+                dtypes=dtypes,
+                regimes=regimes,
+                timing=timing,
+                exhaustive=Exhaustive(state=state, start=patterns[0], stop=patterns[1]) if exhaustive else None,
+                timeout=timeout,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        if exhaustive:
+            click.echo("parity: what was measured of all float32 inputs is kept; the same command goes on.", err=True)
+        raise
     output.emit("suite", report, partial(render, everything=everything))

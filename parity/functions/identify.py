@@ -49,6 +49,9 @@ SMOOTH: Final = 0.3
 """Share of the error in a 16-bit dtype, smooth in the input, from which it is not rounding. Chains of operators in
 float16 and bfloat16 were measured to leave up to 0.15, functions half an ulp away 0.5 and more."""
 
+FEW: Final = 64
+"""Elements below which the answer says how few they were."""
+
 FAULTLESS: Final = 0.05
 """Residual in ulp of the rounding scale below which not even honest rounding is left: what there is says nothing."""
 
@@ -102,6 +105,7 @@ class Identification:
         standard_error: Of the coefficient; infinite where the two coincide on these inputs.
         constants: Relative change of the constants inside the formula that the data ask for, by name.
         ambiguous: Variants that the data cannot tell from ``nearest``.
+        coincide: Variants that are the same as ``nearest`` on these inputs, which do not reach where they part.
         effective_bits: Significant bits of the data as an evaluation of ``nearest``: 24 for a faultless float32.
         smooth_share: Share of the squared error that is a smooth function of the input, in 16-bit dtypes; see
             `parity.functions.fitting.smooth_share`.
@@ -120,6 +124,7 @@ class Identification:
     standard_error: float
     constants: Mapping[str, float]
     ambiguous: tuple[Variant, ...]
+    coincide: tuple[Variant, ...]
     effective_bits: float
     smooth_share: float
     count: int
@@ -163,8 +168,7 @@ class Identifier:
         places = _places(x.reshape(-1, arity), y.reshape(-1))
         inputs = x.reshape(-1, arity)[places].astype(np.float64)
         outputs = y.reshape(-1)[places].astype(np.float64)
-        coarser = max(x.dtype, y.dtype, key=lambda one: float(ulp(1.0, one)))
-        data = Data.of(inputs[:, 0] if arity == 1 else inputs, outputs, coarser)
+        data = Data.of(inputs[:, 0] if arity == 1 else inputs, outputs, _carried(x.dtype, y.dtype, inputs, outputs))
         hypotheses = [variant(name) for name, formula in FORMULAS.items() if formula.arity == arity]
         asked = [one for one in extra if one.arity == arity]
         hypotheses += [one for one in dict.fromkeys(asked) if one not in hypotheses]
@@ -176,8 +180,10 @@ class Identifier:
         rivals = plain + tuned if any(best is one for one in tuned) else plain
         if best.rms > _limit(data):
             best = _of_that_form(best, plain, data)
-        rivals = [one for one in rivals if one.variant.name != best.variant.name and not _coincides(one, best)]
-        return _decide(best, sorted(rivals, key=lambda one: one.deviance), data)
+        others = [one for one in rivals if one.variant.name != best.variant.name]
+        rivals = [one for one in others if not _coincides(one, best)]
+        same = tuple(one.variant for one in others if _coincides(one, best))
+        return _decide(best, sorted(rivals, key=lambda one: one.deviance), same, data)
 
     def _value(self, hypothesis: Variant, places: NDArray[np.intp], data: Data) -> Float64:
         known = self._values.get((hypothesis, len(places)))
@@ -224,6 +230,20 @@ def _places(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
         raise InputError("No element of 'x' and 'y' is finite on both sides; there is nothing to identify.")
     order = keep[np.argsort(last[keep], kind="stable")]
     return some[order[np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(np.intp)]]
+
+
+def _carried(x: np.dtype[Any], y: np.dtype[Any], inputs: Float64, outputs: Float64) -> np.dtype[Any]:
+    """The dtype whose rounding the outputs carry: the coarser of the two, or a 16-bit one saved as a wider one.
+
+    Tensors are often widened to save them. If inputs and outputs all are numbers of a 16-bit dtype, they were of it.
+    """
+    coarser = max(x, y, key=lambda one: float(ulp(1.0, one)))
+    if coarser.itemsize == 2 or len(outputs) < 16:
+        return coarser
+    for narrow in (FLOAT_DTYPES["bfloat16"], FLOAT_DTYPES["float16"]):
+        if all((one.astype(narrow).astype(np.float64) == one).all() for one in (inputs, outputs)):
+            return narrow
+    return coarser
 
 
 def _limit(data: Data) -> float:
@@ -288,7 +308,7 @@ def _alike(one: Fit, other: Fit) -> bool:
     return bool((np.abs(one.z - other.z) <= one.scale * UNSEEN).all())
 
 
-def _decide(best: Fit, rivals: list[Fit], data: Data) -> Identification:
+def _decide(best: Fit, rivals: list[Fit], same: tuple[Variant, ...], data: Data) -> Identification:
     apart = [(rival, *_projection(best, rival)) for rival in rivals]
     runner_up, coefficient, error = apart[0]
     # In a 16-bit dtype a constant can be off by more than its truncation and stay below the rounding.
@@ -312,6 +332,7 @@ def _decide(best: Fit, rivals: list[Fit], data: Data) -> Identification:
         ambiguous=tuple(
             rival.variant for rival, _, se in apart if se * SEPARATION > 1 and not _out_of_question(best, rival, data)
         ),
+        coincide=same,
         effective_bits=_effective_bits(chosen, data),
         smooth_share=smooth_share(chosen, data) if data.dtype.itemsize == 2 else 0.0,
         count=len(data.y),
@@ -319,8 +340,17 @@ def _decide(best: Fit, rivals: list[Fit], data: Data) -> Identification:
     reason = _objection(result, chosen, data)
     if reason:
         return replace(result, variant=None, reason=reason)
-    told = f"{runner_up.variant} is {result.margin:.3g} standard errors away"
-    return replace(result, reason=f"it leaves {chosen.rms:.2g} ulp of rounding; {told}")
+    return replace(result, reason=_grounds(result, chosen))
+
+
+def _grounds(result: Identification, chosen: Fit) -> str:
+    """Why the best hypothesis is accepted."""
+    changed = ", ".join(f"its {name} off by a factor of 1{change:+.2g}" for name, change in result.constants.items())
+    rounded = f"with {changed} ({result.residual_ulp:.3g} ulp from the formula) " if changed else ""
+    same = f"; here {' and '.join(map(str, result.coincide))} would look the same" if result.coincide else ""
+    few = f"; these are only {result.count} elements" if result.count < FEW else ""
+    told = f"{result.runner_up} is {result.margin:.3g} standard errors away"
+    return f"{rounded}it leaves {chosen.rms:.2g} ulp of rounding; {told}{same}{few}"
 
 
 def _projection(best: Fit, rival: Fit) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from parity.adapter import Array
 from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.errors import InputError
 from parity.findings import Finding, Verdict, environment
+from parity.functions import Variant, parse
 from parity.functions.identify import Identification
 from parity.functions.identify import identify as identify_samples
 from parity.inputs import probe
@@ -56,6 +57,10 @@ DAMAGE: Final = (
 )
 """What zipfile and numpy.load raise on files that are not what they should be."""
 
+SAMPLE_FILES: Final = (".npz", ".safetensors")
+
+TELLING_INPUTS: Final = "Give inputs that reach where these variants part: about 1 to 6 on both sides of 0."
+
 SAFETENSORS_DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
@@ -79,6 +84,7 @@ class IdentifyReport:
     standard_error: float
     effective_bits: float
     ambiguous: tuple[str, ...]
+    coincide: tuple[str, ...]
     constants: Mapping[str, float]
     reason: str
 
@@ -88,6 +94,7 @@ def identify(
     *,
     adapter: str | None = None,
     dtype: str = "float32",
+    expect: str | None = None,
     timeout: float = 300.0,
 ) -> IdentifyReport:
     """Says which activation variant a target is.
@@ -97,6 +104,8 @@ def identify(
             file with tensors ``x`` and ``y``, or a callable from NumPy array to NumPy array.
         adapter: Whose tensors the function takes; by default told from its package, or from what its file imports.
         dtype: Dtype of the probe that a function is called with.
+        expect: The variant that it has to be, as ``gelu_tanh`` or ``leaky_relu[negative_slope=0.2]``; another is a
+            mismatch.
         timeout: Seconds until a function that does not return counts as hung.
 
     Raises:
@@ -104,12 +113,18 @@ def identify(
         EngineError: The function or its framework failed.
     """
     kind = float_dtype(dtype)
+    wanted = parse(expect) if expect else None
     versions: Mapping[str, Mapping[str, str]] = {}
+    if callable(target) and adapter:
+        raise InputError(
+            "A callable is called here, with NumPy arrays, and not by an adapter.",
+            hint="Name it as 'module:function' or 'file.py:function' to have it called with tensors of a framework.",
+        )
     if callable(target):
         x = probe(dtype).x
         y = np.asarray(target(x))
         what = getattr(target, "__name__", repr(target))
-    elif str(target).endswith((".npz", ".safetensors")):
+    elif str(target).endswith(SAMPLE_FILES):
         x, y = read_samples(Path(target))
         what = str(target)
     else:
@@ -117,46 +132,65 @@ def identify(
         chosen, y, found = _call(str(target), adapter, x, timeout)
         versions = {chosen: found}
         what = f"{target} in {kind.name}"
-    return _report(what, identify_samples(x, y), versions)
+    asked = [wanted] if wanted else []
+    return _report(what, identify_samples(x, y, extra=asked), wanted, (x, y), versions)
 
 
-def _report(what: str, found: Identification, versions: Mapping[str, Mapping[str, str]]) -> IdentifyReport:
-    verdict: Verdict = (
-        "pass"
-        if found.variant
-        else "inconclusive"
-        if found.ambiguous and not found.reason.startswith("nothing")
-        else "mismatch"
-    )
-    summary = (
-        f"{what} is {found.variant}: {found.reason}." if found.variant else f"{what} is not identified: {found.reason}."
-    )
-    findings: tuple[Finding, ...] = ()
-    if not found.variant:
-        findings = (
+def _report(
+    what: str,
+    found: Identification,
+    expected: Variant | None,
+    samples: tuple[Array, Array],
+    versions: Mapping[str, Mapping[str, str]],
+) -> IdentifyReport:
+    x, y = samples
+    lost = _lost(x, y)
+    named = found.variant
+    # Some other name of the function that was expected is that function: celu with alpha 1 is elu.
+    right = expected is None or named == expected or (named is not None and expected in found.coincide)
+    verdict: Verdict = "pass"
+    if named is None:
+        verdict = "inconclusive" if found.ambiguous and not found.reason.startswith("nothing") else "mismatch"
+    elif not right:
+        verdict = "mismatch"
+    summary = f"{what} is {named}: {found.reason}." if named else f"{what} is not identified: {found.reason}."
+    if not right and named:
+        summary = f"{what} is {named}, not {expected}: {found.reason}."
+    findings = []
+    if verdict != "pass":
+        findings.append(
             Finding(
-                rule="activation-unknown",
+                rule="activation-variant" if named else "activation-unknown",
                 severity="error" if verdict == "mismatch" else "warning",
-                message=f"{what}: {found.reason}.",
-                fix=""
-                if verdict == "mismatch"
-                else "Give inputs that reach where these variants part: about 1 to 6 on both sides of 0.",
+                message=summary,
+                fix="" if verdict == "mismatch" else TELLING_INPUTS,
                 location={"candidate": what},
-                expected=str(found.nearest),
+                expected=str(expected or found.nearest),
+                observed=None if named is None else str(named),
                 evidence={
                     "residual_ulp": found.residual_ulp,
                     "coefficient": found.coefficient,
                     "standard_error": found.standard_error,
                 },
-            ),
+            )
+        )
+    if lost and what.endswith(SAMPLE_FILES):
+        findings.append(
+            Finding(
+                rule="overflow",
+                severity="warning",
+                message=f"{what}: y is not finite at {lost} of {y.size} elements though x is; they were left out.",
+                location={"candidate": what},
+                evidence={"elements": lost},
+            )
         )
     return IdentifyReport(
         verdict=verdict,
         summary=summary,
-        findings=findings,
-        coverage={"elements": found.count},
+        findings=tuple(findings),
+        coverage={"elements": found.count, "of": y.size, "not_finite": lost},
         environment=environment(versions, threads=1),
-        variant=None if found.variant is None else str(found.variant),
+        variant=None if named is None else str(named),
         nearest=str(found.nearest),
         residual_ulp=found.residual_ulp,
         max_residual_ulp=found.max_residual_ulp,
@@ -167,18 +201,29 @@ def _report(what: str, found: Identification, versions: Mapping[str, Mapping[str
         standard_error=found.standard_error,
         effective_bits=found.effective_bits,
         ambiguous=tuple(map(str, found.ambiguous)),
+        coincide=tuple(map(str, found.coincide)),
         constants=found.constants,
         reason=found.reason,
     )
+
+
+def _lost(x: Array, y: Array) -> int:
+    """Elements whose output is NaN or infinite though the input is finite."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        good_x = np.isfinite(x.astype(np.float64)).reshape(y.size, -1).all(axis=1)
+        good_y = np.isfinite(y.astype(np.float64)).reshape(-1)
+    return int(np.sum(good_x & ~good_y))
 
 
 def _call(target: str, adapter: str | None, x: Array, timeout: float) -> tuple[str, Array, Mapping[str, str]]:
     """The adapter that was used, the outputs of the function at ``x``, and the versions of its framework."""
     module, colon, name = target.rpartition(":")
     if not colon or not module or not name:
+        dotted = target.rpartition(".")
+        near = f"Did you mean {dotted[0]}:{dotted[2]}? " if dotted[0] and not target.endswith(".py") else ""
         raise InputError(
             f"'{target}' names nothing that can be identified.",
-            hint="Give module:function, path/to/file.py:function, or a .npz or .safetensors file with tensors x and y.",
+            hint=f"{near}Give module:function, file.py:function, or a .npz or .safetensors file with tensors x and y.",
         )
     if module.endswith(".py"):
         path = Path(module).absolute()
@@ -188,6 +233,9 @@ def _call(target: str, adapter: str | None, x: Array, timeout: float) -> tuple[s
         head, dot, rest = module.partition(".")
         module = IMPORT_NAMES.get(head, head) + dot + rest
         packages = [module.partition(".")[0]]
+        own = Path(*module.split(".")).with_suffix(".py")
+        if own.is_file():  # a module of the user's in this folder
+            packages = _imported(own)
     chosen = adapter or next((ADAPTER_OF_PACKAGE[one] for one in packages if one in ADAPTER_OF_PACKAGE), "numpy")
     statuses = adapter_statuses()
     if chosen not in statuses:

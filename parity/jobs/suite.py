@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from parity.dtypes import FLOAT_DTYPES
 from parity.errors import EngineError, InputError
-from parity.findings import Finding, Verdict, environment, worst_verdict
+from parity.findings import Finding, Verdict, counted, environment, worst_verdict
 from parity.functions import FORMULAS
 from parity.inputs import REGIMES
 from parity.installation import AdapterStatus, adapter_statuses
@@ -22,6 +22,9 @@ from parity.worker import Worker
 
 SLOWEST_FIRST: Final = ("tensorflow", "torch", "jax", "onnxruntime", "transformers")
 """Adapters to start first, so that the longest does not begin when the others are done."""
+
+INSIDE: Final = {"keras": "tensorflow", "tflite": "tensorflow", "flax": "jax", "onnx": "onnxruntime", "scipy": "numpy"}
+"""Packages that users ask for as adapters, to the adapter that measures them."""
 
 RESTARTS: Final = 5
 """Crashes of one adapter after which the rest of it is given up."""
@@ -138,6 +141,8 @@ def suite(
 def _chosen(names: Sequence[str]) -> dict[str, AdapterStatus]:
     statuses = adapter_statuses()
     for name in names:
+        if name not in statuses and name in INSIDE:
+            raise InputError(f"There is no adapter called '{name}'.", hint=f"It is measured in that of {INSIDE[name]}.")
         if name not in statuses:
             raise InputError.unknown("adapter", name, statuses)
     chosen = {name: status for name, status in statuses.items() if not names or name in names}
@@ -185,10 +190,18 @@ def _converse(account: _Account, selection: Selection, timeout: float, progress:
             account.done.append(begun[:2])
         else:
             return
-    left = f"{account.total - len(account.done)} of {account.total} measurements of it were not made"
-    gave_up = EngineError(f"Adapter '{account.adapter}' was given up after {RESTARTS + 1} failures: {left}.")
-    account.findings.append(finding_of_failure(account.adapter, None, gave_up))
-    account.rows.append(_row_of_failure(account.adapter, None, gave_up))
+    _give_up(account)
+
+
+def _give_up(account: _Account) -> None:
+    """Says what is left undone of an adapter that failed too often."""
+    left = account.total - len(account.done)
+    if not left:
+        return
+    undone = f"{left} of {account.total} measurements of it were not made"
+    error = EngineError(f"Adapter '{account.adapter}' was given up after {RESTARTS + 1} failures: {undone}.")
+    account.findings.append(finding_of_failure(account.adapter, None, error))
+    account.rows.append(_row_of_failure(account.adapter, None, error))
 
 
 def _keep(account: _Account, data: Mapping[str, Any]) -> None:
@@ -295,14 +308,16 @@ def _families(profiles: Iterable[Profile]) -> dict[str, dict[str, str | None]]:
 
 def _summary(findings: Iterable[Finding], implementations: int, frameworks: int, failed: bool) -> str:
     findings = list(findings)
-    errors = sum(finding.severity == "error" for finding in findings)
+    wrong = len({finding.location["candidate"] for finding in findings if finding.severity == "error"})
     warnings = sum(finding.severity == "warning" for finding in findings)
-    where = f"{implementations} implementations in {frameworks} framework{'s' if frameworks != 1 else ''}"
-    if errors:
-        said = f"{errors} of {where} are not what they declare, or are not finite where they must be"
+    where = f"{counted(implementations, 'implementation')} in {counted(frameworks, 'framework')}"
+    if wrong:
+        said = (
+            f"{wrong} of {where} {'is' if wrong == 1 else 'are'} not what is declared, or not finite where it must be"
+        )
     elif not implementations:
         said = "Nothing was measured"
     else:
-        said = f"All {where} compute the variant that they declare"
-    rest = f", with {warnings} warnings worth reading" if warnings else ""
+        said = f"{where} measured: all compute the variant that is declared"
+    rest = f", with {counted(warnings, 'warning')} worth reading" if warnings else ""
     return f"{said}{rest}{'; an engine failed and the rest is reported' if failed else ''}."

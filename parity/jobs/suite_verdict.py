@@ -26,6 +26,24 @@ GRADIENT_ULP: Final = 4 * 8.0
 """Likewise of gradients, in ulp at max(|gradient|, 1): a derivative is a chain of more steps."""
 
 
+TAIL_KEPT: Final[Mapping[str, str]] = {
+    "gelu_erf": "Written as 0.5 * x * erfc(-x / sqrt(2)) the same function keeps its tail.",
+    "gelu_tanh": "Written as x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)) the same function keeps its tail.",
+}
+"""By variant, a form of it that does not cancel."""
+
+KEEP_SMALL = "Keep inputs below that, or compute this function in float32."
+
+INFINITE_INPUTS = "It matters where a mask puts infinities into an activation: put a large finite number there."
+
+FLOAT32_INSIDE = "Constants inside it are float32: take it for no more accurate than float32."
+
+
+def _float32_inside(profile: Profile, error: float) -> bool:
+    """Whether a float64 result is as far off as float32 constants put it."""
+    return profile.dtype == "float64" and 2.0**18 < error < 2.0**31
+
+
 def findings_of(profiles: Iterable[Profile]) -> list[Finding]:
     """All findings on the measured implementations, one for each kind of fault of each implementation."""
     findings = []
@@ -125,7 +143,7 @@ def overflows_beyond(profile: Profile) -> Finding | None:
     at = profile.nonfinite_beyond
     if at is None:
         return None
-    return _finding(profile, "overflow", "warning", f"is not finite from |x| = {abs(at):.6g}", x=at)
+    return _finding(profile, "overflow", "warning", f"is not finite from |x| = {abs(at):.6g}", fix=KEEP_SMALL, x=at)
 
 
 def gradient_overflows_beyond(profile: Profile) -> Finding | None:
@@ -134,7 +152,7 @@ def gradient_overflows_beyond(profile: Profile) -> Finding | None:
     if at is None:
         return None
     message = f"has a gradient that is not finite from |x| = {abs(at):.6g}"
-    return _finding(profile, "overflow", "warning", message, x=at)
+    return _finding(profile, "overflow", "warning", message, fix=KEEP_SMALL, x=at)
 
 
 def wrong_at_special(profile: Profile) -> Finding | None:
@@ -142,7 +160,8 @@ def wrong_at_special(profile: Profile) -> Finding | None:
     if not profile.special:
         return None
     said = ", ".join(f"{result} at {x} (exact: {exact})" for x, exact, result in profile.special)
-    return _finding(profile, "overflow", "warning", f"gives {said}", special=[list(one) for one in profile.special])
+    special = [list(one) for one in profile.special]
+    return _finding(profile, "overflow", "warning", f"gives {said}", fix=INFINITE_INPUTS, special=special)
 
 
 def less_accurate_than_its_class(profile: Profile) -> Finding | None:
@@ -152,7 +171,8 @@ def less_accurate_than_its_class(profile: Profile) -> Finding | None:
     if error <= limit:
         return None
     message = f"is off by {error:.3g} ulp at x = {at:.6g} (class {profile.accuracy}: {limit:g})"
-    return _finding(profile, "precision", "warning", message, max_ulp=error, x=at, limit=limit)
+    fix = FLOAT32_INSIDE if _float32_inside(profile, error) else ""
+    return _finding(profile, "precision", "warning", message, fix=fix, max_ulp=error, x=at, limit=limit)
 
 
 def gradient_less_accurate(profile: Profile) -> Finding | None:
@@ -163,7 +183,8 @@ def gradient_less_accurate(profile: Profile) -> Finding | None:
     if error <= GRADIENT_ULP:
         return None
     message = f"has a gradient off by {error:.3g} ulp at x = {at:.6g} (allowed: {GRADIENT_ULP:g})"
-    return _finding(profile, "precision", "warning", message, max_ulp=error, x=at, limit=GRADIENT_ULP)
+    fix = FLOAT32_INSIDE if _float32_inside(profile, error) else ""
+    return _finding(profile, "precision", "warning", message, fix=fix, max_ulp=error, x=at, limit=GRADIENT_ULP)
 
 
 def loses_the_tail(profile: Profile) -> Finding | None:
@@ -172,8 +193,7 @@ def loses_the_tail(profile: Profile) -> Finding | None:
     if at is None:
         return None
     message = f"gives 0 at x = {at:.6g} though the exact result is not 0: its digits cancel"
-    fix = "0.5 * x * erfc(-x / sqrt(2)) keeps the tail." if profile.declared.startswith("gelu") else ""
-    return _finding(profile, "precision", "note", message, fix=fix, x=at)
+    return _finding(profile, "precision", "note", message, fix=TAIL_KEPT.get(profile.declared, ""), x=at)
 
 
 def flushes_subnormals(profile: Profile) -> Finding | None:

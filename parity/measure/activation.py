@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from parity.adapter import Adapter, Array, Implementation
 from parity.compare import compare
 from parity.dtypes import FLOAT_DTYPES, float_dtype
-from parity.errors import InputError
+from parity.errors import EngineError, InputError
 from parity.functions import Variant
 from parity.functions.identify import Identification, Identifier
 from parity.inputs import CORE, Probe, probe
@@ -149,6 +149,12 @@ def measure(adapter: Adapter, selection: Mapping[str, Any], done: Sequence[Seque
         done: Pairs of implementation and dtype to leave out: what an earlier worker finished or died of.
     """
     wanted = Selection(**{name: tuple(value) for name, value in selection.items()})
+    for one in adapter.activations():
+        if not set(one.dtypes) <= FLOAT_DTYPES.keys():
+            raise EngineError(
+                f"Adapter '{adapter.name}' gives {one.name} the dtypes {', '.join(one.dtypes)}.",
+                hint=f"Its dtypes must be among {', '.join(FLOAT_DTYPES)}.",
+            )
     implementations = wanted.implementations_of(adapter)
     finished = {tuple(pair) for pair in done}
     pairs = [(dtype, one) for dtype in FLOAT_DTYPES for one in implementations if dtype in wanted.dtypes_of(one)]

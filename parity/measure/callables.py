@@ -57,8 +57,12 @@ def _outputs(adapter: Adapter, function: Callable[[Any], Any], x: Array) -> Arra
     """The outputs at ``x``; of a function of one Python number, as those written with `math` are, one by one."""
     try:
         return adapter.leave(function(adapter.enter(x)))
-    except (TypeError, ValueError):
-        if adapter.name != "numpy" or not isinstance(function(0.5), float):
+    except (TypeError, ValueError, RuntimeError) as error:
+        try:
+            one = function(0.5)
+        except Exception:  # noqa: BLE001 – it is no such function, and the first error is the one to tell
+            raise error from None
+        if not isinstance(one, float):
             raise
     return np.array([_number(function, float(one)) for one in x]).astype(x.dtype)
 

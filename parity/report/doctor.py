@@ -25,5 +25,5 @@ def render(report: DoctorReport, *, colour: bool, width: int) -> str:
     found = report.environment
     system = f"Python {found['python']} on {found['platform']}/{found['machine']}, {found['threads']} processors"
     out.print(plain(f"framework-parity {found['framework-parity']}, {system}"))
-    out.print(verdict_line(report.verdict, report.summary))
+    out.print(verdict_line(report.verdict, report.summary), soft_wrap=True)
     return text_of(out)

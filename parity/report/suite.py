@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parity.dtypes import FLOAT_DTYPES
+from parity.findings import counted
 from parity.jobs.suite import SuiteReport
 from parity.measure.activation import Row
 from parity.report import exhaustive, suite_findings, timing
@@ -39,19 +40,20 @@ def render(report: SuiteReport, *, colour: bool, width: int, everything: bool) -
         rows = [row for row in report.results if row.adapter == adapter and row.implementation]
         out.print(_implementations(adapter, rows, tags))
     for row in report.results:
-        if not row.implementation:
-            out.print(plain(f"{row.adapter}: {row.status} – {row.reason}", COLOURS[row.status]))
+        if row.reason:
+            name = f"{row.adapter}: {row.implementation} {row.dtype}" if row.implementation else row.adapter
+            out.print(plain(f"{name}: {row.status} – {row.reason}", COLOURS[row.status]))
     exhaustive.write(out, report.results)
     timing.write(out, report.timing)
     suite_findings.write(out, report.findings, everything=everything)
     _defaults(out, report)
     coverage = report.coverage
-    tried = f"{coverage['measurements']} measurements on {coverage['inputs']:,} inputs"
+    tried = f"{counted(coverage['measurements'], 'measurement')} on {coverage['inputs']:,} inputs"
     whole = sorted({row.dtype for row in report.results if row.exhaustive and row.regime == "all"})
     every = f"; {' and '.join(whole)} over every number there is" if whole else ""
     refused = f"; {coverage['unsupported']} combinations unsupported" if coverage["unsupported"] else ""
     out.print(plain(f"{tried}{every}{refused}."))
-    out.print(verdict_line(report.verdict, report.summary))
+    out.print(verdict_line(report.verdict, report.summary), soft_wrap=True)
     return text_of(out)
 
 
@@ -62,7 +64,7 @@ def _implementations(adapter: str, rows: Sequence[Row], tags: Mapping[str, Seque
     table.add_column("computes", overflow="fold", ratio=1)
     for dtype in dtypes:
         table.add_column(dtype, justify="right", no_wrap=True)
-    table.add_column("gradient", justify="right", no_wrap=True)
+    table.add_column("gradient, absolute", justify="right", no_wrap=True)
     table.add_column("worth reading", overflow="fold", ratio=1)
     for name in sorted({row.implementation for row in rows}, key=str.casefold):
         own = [row for row in rows if row.implementation == name]
@@ -90,7 +92,8 @@ def _cell(rows: Sequence[Row]) -> Text:
     if not rows:
         return plain("")
     status = min((row.status for row in rows), key=WORST_FIRST.index)
-    numbers = [row.scaled_ulp for row in rows if row.regime in ("dense", "normal") and row.scaled_ulp is not None]
+    near = [row for row in rows if row.regime in ("dense", "normal")] or rows
+    numbers = [row.scaled_ulp for row in near if row.scaled_ulp is not None]
     if not numbers:
         return plain(status if not any(row.count for row in rows) else "–", COLOURS[status])
     colour = COLOURS["mismatch"] if status == "mismatch" else ""
@@ -116,9 +119,9 @@ def _defaults(out: Console, report: SuiteReport) -> None:
                 )
                 label = ""
         out.print(table)
-    alike = sorted(set(report.families) - set(differing))
+    alike = sorted(name for name, apis in report.families.items() if len(apis) > 1 and name not in differing)
     if alike:
-        out.print(plain(f"Names whose defaults agree in all that is installed: {', '.join(alike)}."))
+        out.print(plain(f"Names whose defaults agree in all that was measured: {', '.join(alike)}."))
     out.print()
 
 

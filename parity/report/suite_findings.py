@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from parity.findings import Finding
+from parity.findings import Finding, counted
 from parity.report.terminal import COLOURS, plain
 
 EXAMPLES: Final = 3
@@ -33,7 +33,7 @@ def write(out: Console, findings: Sequence[Finding], *, everything: bool) -> Non
         found = by_severity[severity]
         if not found:
             continue
-        out.print(plain(f"{len(found)} {severity}{'s' if len(found) != 1 else ''}", COLOURS[severity]))
+        out.print(plain(counted(len(found), severity), COLOURS[severity]))
         if severity == "error" or everything:
             for finding in found:
                 out.print(_in_full(finding))
@@ -55,6 +55,8 @@ def _by_fault(out: Console, findings: Sequence[Finding], *, quoted: bool) -> Non
         rest = f" and {len(calls) - NAMES} more" if len(calls) > NAMES else ""
         head = Text.assemble(f"{len(names)} × ", (said, "bold"), f" – {', '.join(calls[:NAMES])}{rest}")
         out.print(Padding(head, (0, 0, 0, 2)))
+        for fix in dict.fromkeys(finding.fix for finding, _ in group if quoted and finding.fix):
+            out.print(Padding(plain(f"→ {fix}"), (0, 0, 0, 8)))
         if quoted and said == fault and "…" in fault:
             examples = {_name(finding).partition(" (")[0]: finding.message for finding, _ in reversed(group)}
             for message in list(reversed(examples.values()))[:EXAMPLES]:

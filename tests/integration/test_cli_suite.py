@@ -266,7 +266,7 @@ def test_quiet_is_one_sentence(parity, offer) -> None:
     code, out, err = parity("suite", "--adapter", "toy", *FAST, "--quiet")
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
-    assert "variant that they declare" in out
+    assert "all compute the variant that is declared" in out
 
 
 def test_output_writes_the_file_and_says_the_verdict(parity, offer, tmp_path: Path) -> None:

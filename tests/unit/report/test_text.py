@@ -100,7 +100,7 @@ def test_the_defaults_that_differ_are_a_table_and_the_others_a_line() -> None:
     assert "torch.nn.functional.gelu, tf.nn.gelu" in erf
     (tanh,) = [line for line in shown.splitlines() if "gelu_tanh" in line]
     assert "jax.nn.gelu" in tanh
-    assert "agree in all that is installed: relu." in shown
+    assert "agree in all that was measured: relu." in shown
 
 
 def test_the_name_of_a_family_with_brackets_survives() -> None:
