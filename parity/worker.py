@@ -7,6 +7,7 @@ and the two sides need not run the same Python. Whatever a framework prints goes
 is kept for the reason given when it dies.
 """
 
+import ctypes
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +31,12 @@ import numpy as np
 from parity.adapter import Array, load_adapter
 from parity.dtypes import any_dtype
 from parity.errors import EngineError, InputError, ParityError
+
+PR_SET_PDEATHSIG = 1
+"""From <linux/prctl.h>."""
+
+GLANCE = 0.5
+"""Seconds between two looks at whether a silent worker is alive."""
 
 STDERR_TAIL = 2000
 """Characters of a dead worker's standard error that are looked at for a reason."""
@@ -109,6 +117,8 @@ class Worker:
     """
 
     def __init__(self, adapter: str, *, threads: int = 1, timeout: float = 300.0, python: str = sys.executable) -> None:
+        if not 0 < timeout < threading.TIMEOUT_MAX:
+            raise InputError(f"A timeout of {timeout} s is none.", hint="Give a number of seconds above 0.")
         self.adapter = adapter
         self.timeout = timeout
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the process
@@ -158,14 +168,7 @@ class Worker:
         except BrokenPipeError:
             raise self._death() from None
         while True:
-            try:
-                frame = self._frames.get(timeout=self.timeout)
-            except queue.Empty:
-                self.close()
-                raise WorkerHungError(
-                    f"The worker of adapter '{self.adapter}' was silent for {self.timeout:g} s and was ended.",
-                    hint="If it is only slow here, give it longer with --timeout SECONDS.",
-                ) from None
+            frame = self._next()
             if frame is None:
                 raise self._death()
             message = frame.message
@@ -178,14 +181,34 @@ class Worker:
                 raise known(message.data["message"], hint=message.data["hint"])
             yield message
 
+    def _next(self) -> Frame | None:
+        """The next frame; None where the worker is dead, be the pipe open still in a process that it started."""
+        end = time.monotonic() + self.timeout
+        dead = False
+        while True:
+            try:
+                return self._frames.get(timeout=max(0.0, min(GLANCE, end - time.monotonic())))
+            except queue.Empty:
+                if dead:
+                    return None
+                dead = self._process.poll() is not None  # one glance more, for what it had written
+            if not dead and time.monotonic() >= end:
+                self.close()
+                raise WorkerHungError(
+                    f"The worker of adapter '{self.adapter}' was silent for {self.timeout:g} s and was ended.",
+                    hint="If it is only slow here, give it longer with --timeout SECONDS.",
+                )
+
     def kill(self) -> None:
-        """Ends the process from any thread; the call under way raises `EngineError`."""
-        self._process.kill()
+        """Ends the process and all that it started, from any thread; the call under way raises `EngineError`."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            self._process.kill()
 
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
-        if self._process.poll() is None:
-            self._process.kill()
+        self.kill()
         self._process.wait()
         with suppress(BrokenPipeError):  # of a request that a dead worker did not take
             self._stdin.close()
@@ -238,6 +261,7 @@ THREAD_VARIABLES = (
 
 def serve(name: str) -> None:
     """The worker's side: loads the adapter called ``name`` and answers calls until its parent goes away."""
+    _die_with_parent()
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a framework prints must not end up between our frames
     with Path(os.devnull).open("rb") as nothing:
@@ -264,6 +288,12 @@ def serve(name: str) -> None:
         except Exception as error:  # noqa: BLE001 – whatever a framework raises is the parent's to report
             text = f"Adapter '{name}' failed: {type(error).__name__}: {first_line(error)}"
             answer("error", Message({"exit_code": EngineError.exit_code, "message": text, "hint": ""}))
+
+
+def _die_with_parent() -> None:
+    """Has Linux end this process when its parent ends, even while it is stuck in native code."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def first_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 import click
 
@@ -54,6 +55,9 @@ INTERRUPTED = 130
 
 def main() -> None:
     """The entry point of the command ``parity``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a dash is no reason to fail
     try:
         group.main(prog_name="parity", standalone_mode=False)
     except ParityError as error:
@@ -71,3 +75,7 @@ def main() -> None:
         # Whoever read our output has gone, as after `| head`; the interpreter must not find that out again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        click.echo(f"parity: {what}{error.strerror or error}.", err=True)
+        sys.exit(ParityError.exit_code)

@@ -54,7 +54,7 @@ class Output:
             report: Its report; ``verdict`` and ``summary`` among its fields.
             render_text: Makes the text report; is told ``colour`` and ``width``.
         """
-        to_terminal = self.file is None and sys.stdout.isatty()
+        to_terminal = self.file is None and sys.stdout is not None and sys.stdout.isatty()
         if self.form == "json":
             text = json.render(command, report)
         else:
@@ -75,17 +75,24 @@ class Output:
 def _replace(path: Path, text: str) -> None:
     """Writes the file whole or not at all: what was there stays until the new text is on the disk.
 
+    A device or a pipe is written to as it is, and what a link points to is replaced, not the link.
+
     Raises:
         InputError: It cannot be written.
     """
-    new = path.absolute().with_name(f".{path.name}.{os.getpid()}")
+    path = path.resolve()
+    new = path.with_name(f".parity-{os.getpid()}.part")
     try:
-        new.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", errors="replace")
+            return
+        new.write_text(text, encoding="utf-8", errors="replace")
+        if path.exists():
+            shutil.copymode(path, new)
         new.replace(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", hint="What was there is untouched.") from error
-    finally:
         new.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}.", hint="What was there is untouched.") from error
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -109,7 +116,9 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--quiet", is_flag=True, help="Only the sentence of verdict.")
     @click.option("--no-progress", is_flag=True, help="No progress bars on standard error.")
     def wrapped(*, form: str, file: Path | None, quiet: bool, no_progress: bool, **options: Any) -> None:
-        output = Output(form, file, quiet, progress=sys.stderr.isatty() and not no_progress and not quiet)
+        output = Output(
+            form, file, quiet, progress=sys.stderr is not None and sys.stderr.isatty() and not no_progress and not quiet
+        )
         output.check()
         command(output=output, **options)
 

@@ -31,6 +31,9 @@ NOMINAL: Final = 1e-6
 """Relative distance from a short decimal number within which a parameter is that number, rounded by somebody on the
 way."""
 
+FEWEST_TO_FIT: Final = 16
+"""Distinct inputs below which no number is fitted: a formula with free numbers goes through a few points anyhow."""
+
 DEEPEST: Final = 2.0**-24
 """Ratio of the two ulp below which a result counts no more than at it: what a kernel does far out decides nothing."""
 
@@ -155,7 +158,7 @@ def fit_parameters(start: Fit, data: Data) -> Fit | None:
     """
     formula = FORMULAS[start.variant.name]
     free = {name: value for name, value in start.variant.parameters if math.isfinite(value)}
-    if not free or data.flat:
+    if not free or data.flat or len(data.y) < FEWEST_TO_FIT:
         return None
     few = data.thinned()
 

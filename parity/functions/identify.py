@@ -27,27 +27,33 @@ from parity.functions.fitting import Data, Fit, Float64, fit, fit_constants, fit
 from parity.functions.variants import FORMULAS, Variant, variant
 from parity.ulps import ulp
 
-RESIDUAL_LIMIT: Final = {2: 1.0, 4: 8.0, 8: 8.0}
+RESIDUAL_LIMIT: Final = {2: 1.0, 4: 4.0, 8: 4.0}
 """Root mean square of the error, in ulp of the rounding scale, up to which the data are the variant and rounding, by
 bytes of the dtype: a 16-bit ulp is as large as the variants are apart."""
+
+LARGEST_RESIDUAL: Final = {2: 6.0, 4: 48.0, 8: 48.0}
+"""Likewise the largest single error."""
+
+FEWEST: Final = 4
+"""Distinct inputs below which no function is told from another."""
 
 SETTLED: Final = 1.0
 """The same, up to which a hypothesis leaves nothing that other parameters or, in a wide dtype, other constants would
 explain."""
 
 SEPARATION: Final = 6.0
-"""Standard errors between two hypotheses from which the data tell them apart."""
+"""Standard errors from the data to a rival from which the rival is told apart."""
 
-BETWEEN: Final = 0.35
+BETWEEN: Final = 0.25
 """Coefficient from which data that separate two hypotheses sharply lie between them and are neither."""
 
 CONSTANT_TOLERANCE: Final = 5e-4
 """Relative change of a constant that counts as its truncation: 0.7979 for the square root of 2/pi, 0.0447 for
 0.044715."""
 
-SMOOTH: Final = 0.3
+SMOOTH: Final = 0.45
 """Share of the error in a 16-bit dtype, smooth in the input, from which it is not rounding. Chains of operators in
-float16 and bfloat16 were measured to leave up to 0.15, functions half an ulp away 0.5 and more."""
+float16 and bfloat16 were measured to leave up to 0.32, functions half an ulp away 0.5 and more."""
 
 FEW: Final = 64
 """Elements below which the answer says how few they were."""
@@ -105,6 +111,7 @@ class Identification:
         standard_error: Of the coefficient; infinite where the two coincide on these inputs.
         constants: Relative change of the constants inside the formula that the data ask for, by name.
         ambiguous: Variants that the data cannot tell from ``nearest``.
+        undecided: Whether the data fit ``nearest`` and were not accepted only because they fit others, too.
         coincide: Variants that are the same as ``nearest`` on these inputs, which do not reach where they part.
         effective_bits: Significant bits of the data as an evaluation of ``nearest``: 24 for a faultless float32.
         smooth_share: Share of the squared error that is a smooth function of the input, in 16-bit dtypes; see
@@ -124,6 +131,7 @@ class Identification:
     standard_error: float
     constants: Mapping[str, float]
     ambiguous: tuple[Variant, ...]
+    undecided: bool
     coincide: tuple[Variant, ...]
     effective_bits: float
     smooth_share: float
@@ -228,6 +236,10 @@ def _places(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     keep = np.flatnonzero(telling if telling.sum() >= 16 else finite)
     if keep.size == 0:
         raise InputError("No element of 'x' and 'y' is finite on both sides; there is nothing to identify.")
+    # The same input twice is no second witness: a function gives it the same output.
+    pairs = np.column_stack([x[keep].astype(np.float64), y[keep].astype(np.float64)])
+    _, first = np.unique(pairs, axis=0, return_index=True)
+    keep = keep[np.sort(first)]
     order = keep[np.argsort(last[keep], kind="stable")]
     return some[order[np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(np.intp)]]
 
@@ -330,8 +342,11 @@ def _decide(best: Fit, rivals: list[Fit], same: tuple[Variant, ...], data: Data)
         standard_error=error,
         constants={name: value / nominal[name] - 1 for name, value in chosen.changed.items()},
         ambiguous=tuple(
-            rival.variant for rival, _, se in apart if se * SEPARATION > 1 and not _out_of_question(best, rival, data)
+            rival.variant
+            for rival, a, se in apart
+            if se * SEPARATION > 1 - a and not _out_of_question(best, rival, data)
         ),
+        undecided=False,
         coincide=same,
         effective_bits=_effective_bits(chosen, data),
         smooth_share=smooth_share(chosen, data) if data.dtype.itemsize == 2 else 0.0,
@@ -340,6 +355,9 @@ def _decide(best: Fit, rivals: list[Fit], same: tuple[Variant, ...], data: Data)
     reason = _objection(result, chosen, data)
     if reason:
         return replace(result, variant=None, reason=reason)
+    doubt = _doubt(result)
+    if doubt:
+        return replace(result, variant=None, reason=doubt, undecided=True)
     return replace(result, reason=_grounds(result, chosen))
 
 
@@ -385,6 +403,9 @@ def _objection(result: Identification, chosen: Fit, data: Data) -> str:
     composed = chosen.composed > ROUNDS_ONCE
     tolerance = max(CONSTANT_TOLERANCE, (4.0 if composed else 0.6) * float(ulp(1.0, data.dtype)))
     far = {name: change for name, change in result.constants.items() if name in constants and abs(change) > tolerance}
+    most = float(np.abs(chosen.error / chosen.scale).max())
+    if chosen.rms <= _limit(data) and most > LARGEST_RESIDUAL[data.dtype.itemsize]:
+        return f"nothing fits: the nearest, {result.nearest}, is off by {most:.3g} ulp at x = {result.worst_x:.6g}"
     if chosen.rms > _limit(data):
         return (
             f"nothing fits: the nearest, {result.nearest}, is off by {result.residual_ulp:.3g} ulp (rms) of "
@@ -405,6 +426,13 @@ def _objection(result: Identification, chosen: Fit, data: Data) -> str:
     if result.smooth_share > SMOOTH and chosen.rms > FAULTLESS:
         share = f"{result.smooth_share:.0%} of what the nearest, {result.nearest}, leaves is smooth in x"
         return f"nothing fits: {share}, as of another function, where rounding jumps"
+    return ""
+
+
+def _doubt(result: Identification) -> str:
+    """Why the best hypothesis is one of several; empty where it is the only one."""
+    if result.count < FEWEST:
+        return f"so few distinct inputs ({result.count}) cannot tell a function; {result.nearest} is one that fits"
     if result.ambiguous:
         named = " or ".join(map(str, result.ambiguous[:NAMED]))
         more = len(result.ambiguous) - NAMED

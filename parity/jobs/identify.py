@@ -20,7 +20,7 @@ from parity.findings import Finding, Verdict, environment
 from parity.functions import Variant, parse
 from parity.functions.identify import Identification
 from parity.functions.identify import identify as identify_samples
-from parity.inputs import probe
+from parity.inputs import CORE, probe
 from parity.installation import adapter_statuses
 from parity.worker import Worker
 
@@ -46,6 +46,8 @@ LARGEST_SAMPLES: Final = 2**32
 DAMAGE: Final = (
     OSError,
     ValueError,
+    TypeError,  # a header that is Python, but not that of an array
+    OverflowError,
     EOFError,
     SyntaxError,
     tokenize.TokenError,
@@ -122,7 +124,7 @@ def identify(
         )
     if callable(target):
         x = probe(dtype).x
-        y = np.asarray(target(x))
+        y = np.asarray(target(x.copy()))
         what = getattr(target, "__name__", repr(target))
     elif str(target).endswith(SAMPLE_FILES):
         x, y = read_samples(Path(target))
@@ -144,20 +146,20 @@ def _report(
     versions: Mapping[str, Mapping[str, str]],
 ) -> IdentifyReport:
     x, y = samples
-    lost = _lost(x, y)
+    lost, near = _lost(x, y)
     named = found.variant
     # Some other name of the function that was expected is that function: celu with alpha 1 is elu.
     right = expected is None or named == expected or (named is not None and expected in found.coincide)
     verdict: Verdict = "pass"
     if named is None:
-        verdict = "inconclusive" if found.ambiguous and not found.reason.startswith("nothing") else "mismatch"
-    elif not right:
+        verdict = "inconclusive" if found.undecided else "mismatch"
+    elif not right or near:
         verdict = "mismatch"
     summary = f"{what} is {named}: {found.reason}." if named else f"{what} is not identified: {found.reason}."
     if not right and named:
         summary = f"{what} is {named}, not {expected}: {found.reason}."
     findings = []
-    if verdict != "pass":
+    if named is None or not right:
         findings.append(
             Finding(
                 rule="activation-variant" if named else "activation-unknown",
@@ -174,12 +176,15 @@ def _report(
                 },
             )
         )
-    if lost and what.endswith(SAMPLE_FILES):
+    if near and named and right:
+        summary = f"{what} is {named} where it is finite, but not finite at {near} inputs within |x| <= {CORE:g}."
+    if lost and (near or what.endswith(SAMPLE_FILES)):
         findings.append(
             Finding(
                 rule="overflow",
-                severity="warning",
-                message=f"{what}: y is not finite at {lost} of {y.size} elements though x is; they were left out.",
+                severity="error" if near else "warning",
+                message=f"{what}: y is not finite at {lost} of {y.size} elements though x is, {near} of them within "
+                f"|x| <= {CORE:g}; they were left out.",
                 location={"candidate": what},
                 evidence={"elements": lost},
             )
@@ -207,12 +212,12 @@ def _report(
     )
 
 
-def _lost(x: Array, y: Array) -> int:
-    """Elements whose output is NaN or infinite though the input is finite."""
+def _lost(x: Array, y: Array) -> tuple[int, int]:
+    """Elements whose output is NaN or infinite though the input is finite, and how many of these are near zero."""
     with np.errstate(invalid="ignore"):  # signalling NaN
-        good_x = np.isfinite(x.astype(np.float64)).reshape(y.size, -1).all(axis=1)
-        good_y = np.isfinite(y.astype(np.float64)).reshape(-1)
-    return int(np.sum(good_x & ~good_y))
+        size = np.abs(x.astype(np.float64)).reshape(y.size, -1).max(axis=1)
+        bad = ~np.isfinite(y.astype(np.float64)).reshape(-1)
+    return int(np.sum(bad & np.isfinite(size))), int(np.sum(bad & (size <= CORE)))
 
 
 def _call(target: str, adapter: str | None, x: Array, timeout: float) -> tuple[str, Array, Mapping[str, str]]:
@@ -332,7 +337,7 @@ def _read_safetensors(path: Path) -> dict[str, Array]:
         )
     try:
         entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, OverflowError, MemoryError, safetensors.SafetensorError) as error:
         raise InputError(
             f"{path} is not a .safetensors file that can be read: {error}",
             hint="Write it with safetensors' save_file({'x': x, 'y': y}, file).",

@@ -13,7 +13,7 @@ from parity.functions import FORMULAS
 from parity.inputs import REGIMES
 from parity.installation import AdapterStatus, adapter_statuses
 from parity.jobs.exhaustive import Exhaustive, check_selection, exhaust
-from parity.jobs.suite_verdict import finding_of_failure, findings_of, judged
+from parity.jobs.suite_verdict import finding_of_failure, finding_of_refusal, findings_of, judged
 from parity.jobs.timing import time_adapter
 from parity.measure.activation import Profile, Row, Selection
 from parity.measure.exhaustive import DTYPE
@@ -207,6 +207,7 @@ def _give_up(account: _Account) -> None:
 def _keep(account: _Account, data: Mapping[str, Any]) -> None:
     rows = [Row(**row) for row in data["rows"]]
     account.rows.extend(rows)
+    account.findings.extend(finding_of_refusal(row) for row in rows if row.status == "unsupported")
     if data["profile"]:
         account.profiles.append(Profile(**data["profile"]))
     account.done.append((data["pair"][0], data["pair"][1]))

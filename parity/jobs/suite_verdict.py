@@ -8,7 +8,7 @@ from typing import Any, Final
 from parity.errors import EngineError
 from parity.findings import Finding, Severity
 from parity.inputs import CORE
-from parity.measure.activation import Profile
+from parity.measure.activation import Profile, Row
 
 ACCURACY_ULP: Final[Mapping[tuple[str, int], float]] = {
     ("exact", 16): 1.0,
@@ -22,7 +22,7 @@ ACCURACY_ULP: Final[Mapping[tuple[str, int], float]] = {
 result, else at max(|x|, |y|). Measured on torch 2.13, TensorFlow 2.21, JAX 0.10.2, ONNX Runtime 1.32: the largest
 there is about half of each."""
 
-GRADIENT_ULP: Final = 4 * 8.0
+GRADIENT_ULP: Final[Mapping[int, float]] = {16: 10.0, 64: 32.0}
 """Likewise of gradients, in ulp at max(|gradient|, 1): a derivative is a chain of more steps."""
 
 
@@ -42,6 +42,10 @@ FLOAT32_INSIDE = "Constants inside it are float32: take it for no more accurate 
 def _float32_inside(profile: Profile, error: float) -> bool:
     """Whether a float64 result is as far off as float32 constants put it."""
     return profile.dtype == "float64" and 2.0**18 < error < 2.0**31
+
+
+def _width(profile: Profile) -> int:
+    return 16 if profile.dtype in ("float16", "bfloat16") else 64
 
 
 def findings_of(profiles: Iterable[Profile]) -> list[Finding]:
@@ -77,6 +81,18 @@ def finding_of_failure(adapter: str, begun: tuple[str, str, str] | None, error: 
         fix=error.hint,
         location={"candidate": f"{adapter}: {begun[0]}" if begun else adapter},
         evidence={"status": error.status},
+    )
+
+
+def finding_of_refusal(row: Row) -> Finding:
+    """The finding for an implementation that gave nothing to measure in a dtype that its adapter lists."""
+    return Finding(
+        rule="missing-output",
+        severity="warning",
+        message=f"{row.implementation} gives nothing that can be measured in {row.dtype} ({row.reason}).",
+        location={"candidate": f"{row.adapter}: {row.implementation}"},
+        expected=row.declared,
+        evidence={"kind": "refused", "dtype": row.dtype},
     )
 
 
@@ -166,8 +182,9 @@ def wrong_at_special(profile: Profile) -> Finding | None:
 
 def less_accurate_than_its_class(profile: Profile) -> Finding | None:
     """Larger errors than the class of the implementation explains."""
-    limit = ACCURACY_ULP[profile.accuracy, 16 if profile.dtype in ("float16", "bfloat16") else 64]
-    error, at = profile.max_ulp if profile.accuracy == "exact" else profile.scaled_ulp
+    limit = ACCURACY_ULP[profile.accuracy, _width(profile)]
+    near = profile.max_ulp if profile.accuracy == "exact" else profile.scaled_ulp
+    error, at = max(near, profile.beyond_ulp)
     if error <= limit:
         return None
     message = f"is off by {error:.3g} ulp at x = {at:.6g} (class {profile.accuracy}: {limit:g})"
@@ -180,11 +197,12 @@ def gradient_less_accurate(profile: Profile) -> Finding | None:
     if profile.gradient_ulp is None:
         return None
     error, at = profile.gradient_ulp
-    if error <= GRADIENT_ULP:
+    limit = GRADIENT_ULP[_width(profile)]
+    if error <= limit:
         return None
-    message = f"has a gradient off by {error:.3g} ulp at x = {at:.6g} (allowed: {GRADIENT_ULP:g})"
+    message = f"has a gradient off by {error:.3g} ulp at x = {at:.6g} (allowed: {limit:g})"
     fix = FLOAT32_INSIDE if _float32_inside(profile, error) else ""
-    return _finding(profile, "precision", "warning", message, fix=fix, max_ulp=error, x=at, limit=GRADIENT_ULP)
+    return _finding(profile, "precision", "warning", message, fix=fix, max_ulp=error, x=at, limit=limit)
 
 
 def loses_the_tail(profile: Profile) -> Finding | None:

@@ -21,6 +21,9 @@ from parity.worker import Message, first_line
 
 Float64 = NDArray[np.float64]
 
+ACCURACIES: Final = ("exact", "kernel", "composed")
+"""Classes of honest error, see `parity.adapter.Implementation`."""
+
 KINK_WIDTH: Final = 4.0
 """Ulp around a kink within which a gradient is a convention and not compared."""
 
@@ -79,6 +82,7 @@ class Profile:
         nearest: Nearest variant, also where none was identified.
         reason: Why this variant was identified, or none.
         scaled_ulp: Largest error at |x| <= 20 in ulp at max(|x|, |y|), and the input where it is.
+        beyond_ulp: The same at larger finite inputs.
         max_ulp: Largest error at |x| <= 20 in ulp at the exact result, and the input where it is.
         lost_below: First input with |x| <= 20 whose result is 0 though the exact one is a normal number, or None.
         flushes: Whether subnormal inputs or results are flushed to 0.
@@ -100,6 +104,7 @@ class Profile:
     nearest: str
     reason: str
     scaled_ulp: tuple[float, float]
+    beyond_ulp: tuple[float, float]
     max_ulp: tuple[float, float]
     lost_below: float | None
     flushes: bool
@@ -122,9 +127,12 @@ class Selection:
 
     def implementations_of(self, adapter: Adapter) -> list[Implementation]:
         """The adapter's implementations that are wanted."""
+        rows = list(adapter.activations())
+        if not all(isinstance(one, Implementation) and isinstance(one.name, str) for one in rows):
+            raise EngineError(f"Adapter '{adapter.name}' offers activations that are no Implementation with a name.")
         return [
             one
-            for one in adapter.activations()
+            for one in rows
             if _wanted(one.name, self.implementations)
             and (_wanted(str(one.variant), self.variants) or one.variant.name in self.variants)
         ]
@@ -132,6 +140,26 @@ class Selection:
     def dtypes_of(self, implementation: Implementation) -> list[str]:
         """Its dtypes that are wanted, widest first."""
         return [dtype for dtype in FLOAT_DTYPES if dtype in implementation.dtypes and _wanted(dtype, self.dtypes)]
+
+
+def _check_rows(adapter: str, implementations: Sequence[Implementation]) -> None:
+    """Refuses what an outside adapter got wrong in its table, before it is measured.
+
+    Raises:
+        EngineError: A name, a class of accuracy or a dtype is none.
+    """
+    for one in implementations:
+        wrong = ""
+        if one.accuracy not in ACCURACIES:
+            wrong = f"accuracy '{one.accuracy}'; it must be among {', '.join(ACCURACIES)}"
+        elif not set(one.dtypes) <= FLOAT_DTYPES.keys():
+            wrong = f"dtypes {', '.join(map(str, one.dtypes))}; they must be among {', '.join(FLOAT_DTYPES)}"
+        if wrong:
+            raise EngineError(f"Adapter '{adapter}' gives {one.name} the {wrong}.")
+    names = [one.name for one in implementations]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise EngineError(f"Adapter '{adapter}' has two implementations called {twice}; names must be unique.")
 
 
 def _wanted(name: str, patterns: Iterable[str]) -> bool:
@@ -149,13 +177,8 @@ def measure(adapter: Adapter, selection: Mapping[str, Any], done: Sequence[Seque
         done: Pairs of implementation and dtype to leave out: what an earlier worker finished or died of.
     """
     wanted = Selection(**{name: tuple(value) for name, value in selection.items()})
-    for one in adapter.activations():
-        if not set(one.dtypes) <= FLOAT_DTYPES.keys():
-            raise EngineError(
-                f"Adapter '{adapter.name}' gives {one.name} the dtypes {', '.join(one.dtypes)}.",
-                hint=f"Its dtypes must be among {', '.join(FLOAT_DTYPES)}.",
-            )
     implementations = wanted.implementations_of(adapter)
+    _check_rows(adapter.name, implementations)
     finished = {tuple(pair) for pair in done}
     pairs = [(dtype, one) for dtype in FLOAT_DTYPES for one in implementations if dtype in wanted.dtypes_of(one)]
     yield Message({"versions": dict(adapter.versions()), "total": len(pairs)})
@@ -210,8 +233,9 @@ class Bench:
         """One implementation in this dtype: a row a regime, and the profile; without one where it does not run."""
         blank = Row(adapter=adapter, implementation=one.name, declared=str(one.variant), dtype=self.dtype)
         try:
-            y = usable(one(self.probe.x), self.probe.x.shape[:1])
-            gradient = one.derivative(self.probe.x)
+            # Copies: an implementation may write into its input.
+            y = usable(one(self.probe.x.copy()), self.probe.x.shape[:1])
+            gradient = one.derivative(self.probe.x.copy())
             if gradient is not None:
                 usable(gradient, self.probe.x.shape)
         except Exception as error:  # noqa: BLE001 – a framework refuses in ways of its own; the row says which
@@ -268,6 +292,7 @@ class Bench:
             nearest=str(nearest),
             reason=reason,
             scaled_ulp=self._worst(scaled, self.core),
+            beyond_ulp=self._worst(scaled, self.beyond),
             max_ulp=self._worst(absolute_error(values, exact) / ulp(exact, result), self.core & normal),
             lost_below=self._first((values == 0) & normal & self.core),
             flushes=bool(((values == 0) & ~normal & (np.abs(exact) >= 2 * float(ulp(0.0, result)))).any()),
@@ -330,7 +355,7 @@ class Bench:
 
 def _measured(found: Identification, declared: Variant) -> Variant | None:
     """The variant identified, or the declared one where the data fit it and tell no others from it."""
-    if found.variant is None and declared in (found.nearest, *found.ambiguous) and found.ambiguous:
+    if found.undecided and declared in (found.nearest, *found.ambiguous):
         return declared
     return found.variant
 

@@ -122,7 +122,7 @@ FAULTS = {
     "zero_at_nan": (
         "lambda x: np.where(np.isnan(x), np.float32(0), relu(x))", "overflow", "warning", "gives 0 at NaN (exact: NaN)",
     ),
-    "inaccurate": ("lambda x: relu(x) * np.float32(1 + 1e-6)", "precision", "warning", "(class kernel: 6)"),
+    "inaccurate": ("lambda x: relu(x) * np.float32(1 + 4.5e-7)", "precision", "warning", "(class kernel: 6)"),
     "wrong_gradient": ("gradient=lambda x: x * 0", "precision", "warning", "has a gradient off by"),
     "nan_gradient": (
         "gradient=lambda x: np.where(x == 2, np.float32('nan'), (x > 0).astype(x.dtype))", "overflow", "warning",

@@ -45,7 +45,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "offers_nothing": ({"target": "nope"}, "failed", "does not load: AttributeError"),
     "raises_later": ({"rows": "1 / 0"}, "failed", "ZeroDivisionError"),
     "no_rows": ({"rows": "None"}, "failed", "TypeError"),
-    "odd_rows": ({"rows": "[object()]"}, "failed", "AttributeError"),
+    "odd_rows": ({"rows": "[object()]"}, "failed", "no Implementation"),
 }
 
 

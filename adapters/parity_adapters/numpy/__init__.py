@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 
+import numpy as np
+
 from parity.adapter import Array, Implementation, Native, Session, not_opened
 from parity_adapters.numpy.activations import implementations
-from parity_adapters.numpy.arrays import from_numpy, to_numpy
 
 __all__ = ["NumpyAdapter", "adapter"]
 
@@ -31,12 +32,18 @@ class NumpyAdapter:
         return implementations()
 
     def enter(self, x: Array) -> Native:
-        """See `arrays.from_numpy`."""
-        return from_numpy(x)
+        """A copy: other people's functions get the array that NumPy users have, and may write into it."""
+        return x.copy()
 
     def leave(self, native: Native) -> Array:
-        """See `arrays.to_numpy`."""
-        return to_numpy(native)
+        """What came back, which must be an array.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if not isinstance(native, np.ndarray | np.generic):
+            raise TypeError(f"returned a {type(native).__name__}, not an array")
+        return np.asarray(native)
 
     def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
         """Opens no model in this version.

@@ -48,12 +48,30 @@ def test_the_old_file_stays_if_writing_fails(tmp_path: Path, monkeypatch: pytest
     assert path.read_text() == "old"
 
 
-def test_the_old_file_stays_if_the_text_cannot_be_encoded(tmp_path: Path) -> None:
+def test_what_cannot_be_encoded_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
-    path.write_text("old")
-    with pytest.raises(UnicodeEncodeError):
-        to(path).emit("doctor", doctor(), lambda _report, **_: "lone surrogate \udc80")
-    assert path.read_text() == "old"
+    assert emit(to(path), "lone surrogate \udc80\n") == 0
+    assert path.read_text() == "lone surrogate ?\n"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert emit(to(pipe), "through\n") == 0
+    assert os.read(reader, 100) == b"through\n"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_what_a_link_points_to_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    assert emit(to(link), "new\n") == 0
+    assert link.is_symlink()
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new\n", 0o640)
 
 
 def test_a_relative_file_and_one_that_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

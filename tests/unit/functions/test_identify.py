@@ -65,7 +65,8 @@ def test_samples_rounded_once_are_identified_with_their_parameters(one: Variant,
     assert found.ambiguous == ()
     assert found.residual_ulp < 0.3, "rounding once leaves at most 1/sqrt(12) of an ulp"
     assert found.margin > SEPARATION
-    assert found.count == np.sum((np.abs(x) >= RANGE[0]) & (np.abs(x) <= RANGE[1]))
+    distinct = np.unique(x.astype(np.float64))
+    assert found.count == np.sum((np.abs(distinct) >= RANGE[0]) & (np.abs(distinct) <= RANGE[1]))
 
 
 @pytest.mark.parametrize(
@@ -122,9 +123,9 @@ def test_a_chain_of_rounded_steps_is_never_taken_for_the_other_variant() -> None
     found = []
     for seed in range(10):
         x = normal(BFLOAT16, 4_000, seed=seed, scale=2.0)
-        found.append(identify(x, composed(x.astype(np.float64)).astype(BFLOAT16)).variant)
-    assert set(found) <= {TANH, None}
-    assert found.count(TANH) >= 5
+        found.append(identify(x, composed(x.astype(np.float64)).astype(BFLOAT16)))
+    assert {one.variant for one in found} <= {TANH, None}
+    assert all(TANH in (one.nearest, *one.ambiguous) and (one.variant or one.undecided) for one in found)
 
 
 def table_in_half(x: np.ndarray) -> np.ndarray:
