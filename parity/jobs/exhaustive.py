@@ -25,7 +25,7 @@ from parity.installation import adapter_statuses
 from parity.jobs import exhaustive_state
 from parity.jobs.suite_verdict import finding_of_failure
 from parity.measure.activation import Profile, Row, Selection
-from parity.measure.exhaustive import CHUNK, DTYPE, EVERYTHING, Tally, floats
+from parity.measure.exhaustive import CHUNK, DTYPE, EVERYTHING, Tally, blank_row, floats
 from parity.worker import Worker
 
 SPEED: Final = 1.8e6
@@ -288,14 +288,7 @@ class _Run:
 
 
 def _outcome(profile: Profile, slices: Sequence[_Slice] | None) -> Outcome:
-    blank = Row(
-        adapter=profile.adapter,
-        implementation=profile.implementation,
-        declared=profile.declared,
-        identified=profile.identified,
-        dtype=DTYPE,
-        regime="all",
-    )
+    blank = blank_row(profile)
     if slices is None:
         row = replace(blank, status="unsupported", reason="gated: its inputs are pairs, of which there are 2^64")
         return Outcome(profile=profile, row=row, findings=(), failed=False)

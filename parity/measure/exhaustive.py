@@ -103,13 +103,8 @@ class Tally:
             start: The first bit pattern that was seen.
         """
         worst = self.comparison.worst_index
-        return Row(
-            adapter=profile.adapter,
-            implementation=profile.implementation,
-            declared=profile.declared,
-            identified=profile.identified,
-            dtype=DTYPE,
-            regime="all",
+        return replace(
+            blank_row(profile),
             exhaustive=self.count == EVERYTHING,
             count=self.count,
             max_ulp=self.comparison.max_ulp,
@@ -167,6 +162,18 @@ def measured(one: Implementation, start: int, stop: int) -> Tally:
         tally = tally.merge(found) if tally else found
     assert tally is not None  # noqa: S101 – a range is not empty
     return tally
+
+
+def blank_row(profile: Profile) -> Row:
+    """The line of an exhaustive measurement before it has numbers: whose it is, and over which inputs."""
+    return Row(
+        adapter=profile.adapter,
+        implementation=profile.implementation,
+        declared=profile.declared,
+        identified=profile.identified,
+        dtype=DTYPE,
+        regime="all",
+    )
 
 
 def floats(start: int, stop: int) -> NDArray[np.float32]:
