@@ -6,7 +6,7 @@ worker process of its own (`parity.worker`), so that a framework that crashes, h
 the user's process with it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parity.discovery import discover
 from parity.errors import EngineError, InputError
 from parity.functions import Variant
+from parity.graph import InputSpec, Site, Traced
 
 Array = NDArray[Any]
 """A NumPy array of one of `parity.dtypes.FLOAT_DTYPES`."""
@@ -66,56 +67,61 @@ class Implementation:
         return None if self.gradient is None else self.leave(self.gradient(self.enter(x)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """One operator call in a model.
-
-    Attributes:
-        name: Unique name within the session.
-        op: The operator's name in its framework.
-        scope: Module path or name scope, outermost first, joined by ``.``; empty for the whole model.
-        inputs: Names of the tensors it reads.
-        outputs: Names of the tensors it makes.
-        source: ``file:line`` of the call where it is known.
-    """
-
-    name: str
-    op: str
-    scope: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    source: str | None = None
-
-
-Sink = Callable[[str, Array], None]
-"""Receives each traced tensor by name as it is made; it must not keep a reference after it returns."""
+Sink = Callable[[Site, Mapping[str, Array]], None]
+"""Receives each site with the tensors that it made, by name, as they are made; it keeps none after it returns."""
 
 
 class Session(AbstractContextManager["Session"], Protocol):
-    """One opened model in one adapter."""
+    """One opened model in one adapter: a list of operator calls that can be run whole, or in part on given numbers.
 
-    def inputs(self) -> Mapping[str, Any]:
-        """Name to specification (shape, dtype) of each input, in call order."""
+    The methods that speak of sites and tensors are valid after `trace`, and speak of its latest run.
+    """
+
+    def inputs(self) -> Mapping[str, InputSpec]:
+        """Specification of each input by name, in call order; empty where the model does not say."""
         ...
 
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Outputs by name of one plain production run."""
+        """Outputs by name, in order, of one plain production run.
+
+        Args:
+            inputs: By name, in call order. Where the names are not the model's own, the order decides.
+
+        Raises:
+            InputError: The model does not take these inputs.
+        """
         ...
 
-    def sites(self) -> Iterable[Site]:
-        """Operator calls in execution order."""
+    def trace(self, inputs: Mapping[str, Array], sink: Sink) -> Traced:
+        """Like `run`, telling ``sink`` of every operator call as it is made, never all at once.
+
+        Measuring changes nothing: the same kernels see the same numbers as in `run`, wherever the framework lets them.
+        """
         ...
 
-    def trace(self, inputs: Mapping[str, Array], sink: Sink) -> Mapping[str, Array]:
-        """Like `run`, handing every intermediate tensor to ``sink`` as it is made, never all at once."""
+    def weights(self) -> Mapping[str, Array]:
+        """Parameters, buffers and constants by tensor name; a mapping that reads each one when it is asked for."""
         ...
 
-    def evaluate(self, region: tuple[str, ...], inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Runs the sites named in ``region`` alone on ``inputs`` and returns the tensors they make."""
-        ...
+    def evaluate(
+        self, sites: Sequence[str], given: Mapping[str, Array], wanted: Sequence[str], precision: str
+    ) -> Mapping[str, Array]:
+        """Runs some of the traced sites alone, in order, and returns the tensors ``wanted``.
 
-    def float64(self) -> "Session | None":
-        """The same model evaluated in float64, or None where the framework cannot."""
+        Args:
+            sites: Names in execution order. One whose outputs are all ``given`` is passed over.
+            given: Numbers by tensor name, whatever tensor: a given one stands in the place of the one that a site
+                would make, and of a weight.
+            wanted: Names of tensors that the sites make, or that are given, or weights.
+            precision: "native": the production kernels in the model's own dtypes; given floating-point numbers are
+                cast to the dtype that the traced tensor had. "float64": every floating-point number is float64,
+                weights are cast on the way and a cast to a narrower one is left out; quantisation still rounds.
+                "float32", "float16" and "bfloat16": likewise in that dtype, whole numbers as they are.
+                Floating-point results come in that dtype.
+
+        Raises:
+            UnsupportedPrecisionError: One of the sites cannot be computed in that precision.
+        """
         ...
 
 
@@ -141,8 +147,15 @@ class Adapter(Protocol):
         """A NumPy array of the same shape, dtype and bits."""
         ...
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
         """Opens the model that a reference names: a file, a folder, or ``framework:FILE.py:NAME``.
+
+        Args:
+            model: The reference, or in the user's own process the live object itself.
+            options: ``dtype``: the floating-point type in which the model is to run, float inputs cast to it;
+                ``optimization``: none, basic, extended or all; ``session_config.KEY``: an entry of the engine's
+                session configuration; ``threads``: how many the engine may use. One that means nothing to this
+                adapter is an `InputError`, except ``threads``.
 
         Raises:
             InputError: The reference is not one this adapter reads; `not_opened` makes that error.
@@ -150,12 +163,44 @@ class Adapter(Protocol):
         ...
 
 
-def not_opened(adapter: str, model: str) -> InputError:
-    """The error of an adapter that opens no models, or not this one."""
-    return InputError(
-        f"The {adapter} adapter cannot open '{model}': opening models is not available in this version.",
-        hint=f"Available now: its activations, through `parity suite --adapter {adapter}`.",
-    )
+class UnsupportedPrecisionError(EngineError):
+    """A site cannot be computed in the precision asked for; the message names the operator."""
+
+
+def not_opened(adapter: str, model: str, reads: str = "") -> InputError:
+    """The error of an adapter that opens no models, or not this one.
+
+    Args:
+        adapter: Its name.
+        model: The reference.
+        reads: What it opens, in words.
+    """
+    hint = f"It opens {reads}." if reads else "It offers activations alone, for `parity suite`."
+    return InputError(f"The {adapter} adapter cannot open '{model}'.", hint=hint)
+
+
+def bind(given: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    """The given inputs under the model's own names: by name where these agree, by order otherwise.
+
+    Args:
+        given: Inputs by name, in call order.
+        names: The model's own input names that may be filled, in call order.
+
+    Raises:
+        InputError: There are more inputs than the model takes, or only some of the names agree.
+    """
+    if set(given) <= set(names):
+        return {name: given[name] for name in names if name in given}
+    wrong = [name for name in given if name not in names]
+    if len(wrong) < len(given) and len(given) != len(names):
+        raise InputError(
+            f"The model has no input called '{wrong[0]}'.", hint=f"It takes: {', '.join(names)}. Name the inputs so."
+        )
+    if len(given) > len(names):
+        raise InputError(
+            f"The model takes {len(names)} inputs and not {len(given)}.", hint=f"They are: {', '.join(names)}."
+        )
+    return dict(zip(names, given.values(), strict=False))
 
 
 def load_adapter(name: str) -> Adapter:

@@ -13,6 +13,15 @@ SCHEMA: Final = "framework-parity/1"
 Verdict = Literal["pass", "mismatch", "inconclusive", "error"]
 Severity = Literal["error", "warning", "note"]
 
+RULES: Final = (
+    *("activation-variant", "activation-parameter", "activation-unknown", "normalization-epsilon"),
+    *("normalization-mode", "normalization-form", "nondeterminism", "precision", "weights", "attention-scale"),
+    *("attention-mask", "softmax-axis", "pooling-divisor", "resize-coordinates", "padding", "rounding-mode"),
+    *("recurrent-form", "rotary-form", "overflow", "shape", "missing-output", "graph-optimizer", "batch-dependence"),
+    "unexplained",
+)
+"""Kinds of findings of a comparison of two models."""
+
 EXIT_CODES: Final[Mapping[Verdict, int]] = {"pass": 0, "mismatch": 1, "inconclusive": 3, "error": 4}
 
 
@@ -25,7 +34,8 @@ class Finding:
         severity: ``error`` decides the verdict, ``warning`` is worth reading, ``note`` explains.
         message: What, where, by how much, against which limit.
         fix: What to change, as one can type it; empty where nothing is known.
-        location: Places by side: ``reference`` and ``candidate``.
+        location: Places by side: ``reference`` and ``candidate``; a name, or a mapping with ``scope``, ``site``,
+            ``tensor``, ``source`` and further ``names``.
         expected: Variant or value on the reference side.
         observed: Variant or value on the candidate side.
         evidence: The numbers behind it.
@@ -35,7 +45,7 @@ class Finding:
     severity: Severity
     message: str
     fix: str = ""
-    location: Mapping[str, str] = field(default_factory=dict)
+    location: Mapping[str, Any] = field(default_factory=dict)
     expected: str | None = None
     observed: str | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)

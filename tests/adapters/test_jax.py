@@ -126,6 +126,6 @@ def test_eager_and_jitted_gelu_agree_to_the_last_place_of_the_input(dtype):
     assert (np.abs(eager - jitted) <= limit).all()
 
 
-def test_opening_models_is_refused():
-    with pytest.raises(InputError, match=r"cannot open 'model\.onnx'.*not available in this version"):
+def test_refuses_what_it_does_not_read():
+    with pytest.raises(InputError, match="cannot open"):
         adapter.open("model.onnx", {})

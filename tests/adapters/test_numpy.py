@@ -126,6 +126,6 @@ def test_comparisons_stay_boolean():
     assert (from_numpy(np.ones(3, np.float16)) > 0).dtype == bool
 
 
-def test_opening_models_is_refused():
-    with pytest.raises(InputError, match=r"cannot open 'model\.onnx'.*not available in this version"):
+def test_refuses_what_it_does_not_read():
+    with pytest.raises(InputError, match="cannot open"):
         adapter.open("model.onnx", {})

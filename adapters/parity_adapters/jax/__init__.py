@@ -11,10 +11,12 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import Any
 
-from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity.adapter import Array, Implementation, Native, Session
 from parity_adapters.jax.activations import implementations
 from parity_adapters.jax.arrays import from_numpy, to_numpy
+from parity_adapters.jax.session import open_session
 
 __all__ = ["JaxAdapter", "adapter"]
 
@@ -41,13 +43,9 @@ class JaxAdapter:
         """See `arrays.to_numpy`."""
         return to_numpy(native)
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
-        """Opens no model in this version.
-
-        Raises:
-            InputError: Always.
-        """
-        raise not_opened(self.name, model)
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
+        """See `session.open_session`."""
+        return open_session(model, options)
 
 
 adapter = JaxAdapter()

@@ -1,13 +1,15 @@
 """ONNX Runtime on its CPU provider: ONNX's activation operators, ``com.microsoft``'s, and what exporters write instead.
 
 What runs is decided by the graph optimiser, so GELU in all its spellings is measured at each optimisation level, and
-once more with ``optimization.enable_gelu_approximation``, which replaces erf by tanh without a word.
+once more with ``optimization.enable_gelu_approximation``, which replaces erf by tanh without a word. A model is opened
+as it is deployed, and followed through the graph that the optimiser makes of it.
 """
 
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from typing import Any
 
-from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity.adapter import Array, Implementation, Native, Session
 from parity_adapters.onnxruntime.arrays import from_numpy, to_numpy
 
 _DISTRIBUTIONS = ("onnx", "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "numpy")
@@ -38,13 +40,15 @@ class OnnxRuntimeAdapter:
         """See `arrays.to_numpy`."""
         return to_numpy(native)
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
-        """Opens no model in this version.
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
+        """Opens a path that ends in ``.onnx``, or an ``onnx.ModelProto``; see `session.OnnxRuntimeSession`.
 
         Raises:
-            InputError: Always.
+            InputError: The model or an option is not one that ONNX Runtime takes.
         """
-        raise not_opened(self.name, model)
+        from parity_adapters.onnxruntime.session import OnnxRuntimeSession
+
+        return OnnxRuntimeSession(model, options)
 
 
 adapter = OnnxRuntimeAdapter()

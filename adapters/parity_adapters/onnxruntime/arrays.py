@@ -16,7 +16,7 @@ OrtValue = Any
 
 def from_numpy(x: Array) -> OrtValue:
     """OrtValue of the shape and dtype of ``x``, with memory of its own; bfloat16 comes as an ``ml_dtypes`` array."""
-    x = np.ascontiguousarray(x)
+    x = np.asarray(x, order="C")
     # ortvalue_from_numpy and its sister that takes bfloat16 bits would borrow the memory of the array.
     element_type = onnx.TensorProto.BFLOAT16 if x.dtype == ml_dtypes.bfloat16 else x.dtype.type
     value = ort.OrtValue.ortvalue_from_shape_and_type(list(x.shape), element_type)

@@ -6,10 +6,12 @@ XLA, after a SavedModel round trip, through TFLite and under Keras' mixed-precis
 
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from typing import Any
 
-from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity.adapter import Array, Implementation, Native, Session
 from parity_adapters.tensorflow.activations import implementations
 from parity_adapters.tensorflow.arrays import from_numpy, to_numpy
+from parity_adapters.tensorflow.opening import opened
 
 _TENSORFLOW_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tensorflow-intel")
 """Distributions whose import package is ``tensorflow``."""
@@ -38,13 +40,9 @@ class TensorFlowAdapter:
         """See `arrays.to_numpy`."""
         return to_numpy(native)
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
-        """Opens no model in this version.
-
-        Raises:
-            InputError: Always.
-        """
-        raise not_opened(self.name, model)
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
+        """See `opening.opened`."""
+        return opened(self.name, model, options)
 
 
 adapter = TensorFlowAdapter()

@@ -6,12 +6,14 @@ setting, its call sets it and puts it back.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
-from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity.adapter import Array, Implementation, Native, Session
 from parity_adapters.torch import activations
 from parity_adapters.torch.arrays import from_numpy, to_numpy
+from parity_adapters.torch.opening import open_model
 
 __all__ = ["TorchAdapter", "adapter"]
 
@@ -37,13 +39,9 @@ class TorchAdapter:
         """See `arrays.to_numpy`."""
         return to_numpy(native)
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
-        """Opens no model in this version.
-
-        Raises:
-            InputError: Always.
-        """
-        raise not_opened(self.name, model)
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
+        """See `opening.open_model`."""
+        return open_model(model, options)
 
 
 adapter = TorchAdapter()

@@ -17,7 +17,17 @@ def from_numpy(array: Array) -> torch.Tensor:
 
 def to_numpy(tensor: torch.Tensor) -> Array:
     """A NumPy array of the same shape, dtype and bits; the tensor may be strided or part of an autograd graph."""
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     bits = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
     array: Array = bits.numpy()
     return array.view(ml_dtypes.bfloat16) if tensor.dtype == torch.bfloat16 else array
+
+
+def look_at(tensor: torch.Tensor) -> Array:
+    """The tensor's own memory as a NumPy array, strides and all; a copy only where NumPy cannot say how it is read."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.dtype == torch.bfloat16:
+        bits: Array = tensor.view(torch.int16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    array: Array = tensor.numpy()
+    return array

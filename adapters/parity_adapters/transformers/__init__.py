@@ -1,17 +1,19 @@
-"""The adapter for Hugging Face transformers: the activations that a model's configuration can name.
+"""The adapter for Hugging Face transformers: folders of models, and the activations that a configuration can name.
 
 Inside this package ``import transformers`` is the library itself: imports are absolute, and this package's own name is
 ``parity_adapters.transformers``.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 import transformers
 
-from parity.adapter import Array, Implementation, Native, Session, not_opened
+from parity.adapter import Array, Implementation, Native, Session
 from parity_adapters.transformers import activations
 from parity_adapters.transformers.arrays import from_numpy, to_numpy
+from parity_adapters.transformers.opening import open_model
 
 __all__ = ["TransformersAdapter", "adapter"]
 
@@ -37,13 +39,9 @@ class TransformersAdapter:
         """See `arrays.to_numpy`."""
         return to_numpy(native)
 
-    def open(self, model: str, options: Mapping[str, str]) -> Session:  # noqa: ARG002 – the seam's signature
-        """Opens no model in this version.
-
-        Raises:
-            InputError: Always.
-        """
-        raise not_opened(self.name, model)
+    def open(self, model: Any, options: Mapping[str, str]) -> Session:
+        """See `opening.open_model`."""
+        return open_model(model, options)
 
 
 adapter = TransformersAdapter()

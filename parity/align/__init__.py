@@ -1,0 +1,1 @@
+"""Which tensor of the reference is which tensor of the candidate, and why we believe it."""

@@ -1,0 +1,86 @@
+"""Regions: the operators of both sides that lie between aligned tensors."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from parity.align.alignment import Alignment, Pair
+from parity.align.view import GraphView
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What makes one aligned tensor out of others.
+
+    Attributes:
+        pair: The aligned tensor that it makes.
+        boundary: The aligned tensors that it reads, on both sides the same but for inputs that one side ignores.
+        reference_sites: Names of the reference's sites in execution order.
+        candidate_sites: Names of the candidate's sites in execution order.
+    """
+
+    pair: Pair
+    boundary: tuple[Pair, ...]
+    reference_sites: tuple[str, ...]
+    candidate_sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    sites: frozenset[int]
+    pairs: frozenset[str]
+
+
+def find_region(
+    reference: GraphView, candidate: GraphView, alignment: Alignment, pair: Pair, *, uncut: Collection[str] = ()
+) -> Region:
+    """The region of ``pair``.
+
+    Where the two sides come to other aligned tensors first, those that only one side came to are passed through, until
+    both start from the same ones.
+
+    Args:
+        reference: The reference's trace.
+        candidate: The candidate's trace.
+        alignment: All pairs.
+        pair: The one whose region it is.
+        uncut: Pairs, by the reference's name, at which neither side stops.
+    """
+    passed = set(uncut)
+    ends = set(reference.trace.ends.inputs.values())
+    while True:
+        ours = _walk(reference, alignment.of_reference, pair.reference, passed)
+        theirs = _walk(candidate, alignment.of_candidate, pair.candidate, passed)
+        one_sided = (ours.pairs ^ theirs.pairs) - ends
+        if not one_sided:
+            break
+        passed |= one_sided
+    boundary = sorted(ours.pairs | theirs.pairs, key=reference.order)
+    return Region(
+        pair,
+        tuple(alignment.of_reference[name] for name in boundary),
+        tuple(reference.trace.sites[k].name for k in sorted(ours.sites)),
+        tuple(candidate.trace.sites[k].name for k in sorted(theirs.sites)),
+    )
+
+
+def _walk(view: GraphView, pairs: dict[str, Pair], target: str, passed: set[str]) -> _Walk:
+    """Sites behind ``target`` up to the nearest aligned tensors, and these by the reference's names."""
+    sites: set[int] = set()
+    found: set[str] = set()
+    waiting = [target]
+    seen = {target}
+    while waiting:
+        name = waiting.pop()
+        pair = pairs.get(name)
+        if pair is not None and name != target and pair.reference not in passed:
+            found.add(pair.reference)
+            continue
+        at = view.producer.get(name)
+        if at is None or at in sites:
+            continue
+        sites.add(at)
+        for one in view.trace.sites[at].inputs:
+            if one and one not in seen:
+                seen.add(one)
+                waiting.append(one)
+    return _Walk(frozenset(sites), frozenset(found))

@@ -1,0 +1,183 @@
+"""Cause: another activation, or another parameter of it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from parity.adapter import Array
+from parity.align.alignment import Alignment
+from parity.align.view import GraphView
+from parity.diagnose.case import Case, Hypothesis, Part, Repair
+from parity.diagnose.chains import Activation, sweep
+from parity.dtypes import FLOAT_DTYPES
+from parity.errors import EngineError
+from parity.sides import Side
+
+SAME: Final = 1e-5
+"""Largest difference on the sweep, relative to the value or to 1, up to which two chains are one function: truncated
+constants and float32 roundings of them stay below."""
+
+SAME_NARROW: Final = 0.02
+"""Likewise for a 16-bit type, whose constants are rounded more coarsely; then the identified variants decide."""
+
+SETTINGS: Final = {
+    "gelu_erf": 'approximate="none"; in a config: hidden_act: gelu',
+    "gelu_tanh": 'approximate="tanh"; in a config: hidden_act: gelu_pytorch_tanh',
+    "quick_gelu": "x * sigmoid(1.702 * x); in a config: hidden_act: quick_gelu",
+    "silu": "silu (swish); in a config: hidden_act: silu",
+    "relu": "relu; in a config: hidden_act: relu",
+}
+"""How a variant is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two activations that are one another's counterpart and not the same function.
+
+    Attributes:
+        reference: The reference's.
+        candidate: The candidate's.
+        largest: Their largest difference on the sweep, at input ``worst``.
+        worst: Where it is.
+    """
+
+    reference: Activation
+    candidate: Activation
+    largest: float
+    worst: float
+
+    @property
+    def rule(self) -> str:
+        """Another parameter of the same formula, or another formula."""
+        ours, theirs = self.reference.variant, self.candidate.variant
+        same_formula = ours is not None and theirs is not None and ours.name == theirs.name
+        return "activation-parameter" if same_formula else "activation-variant"
+
+
+def differences(
+    views: tuple[GraphView, GraphView],
+    alignment: Alignment,
+    ours: Sequence[Activation],
+    theirs: Sequence[Activation],
+) -> list[Difference]:
+    """Counterparts that differ, in the reference's order."""
+    return [found for one, two in counterparts(views, alignment, ours, theirs) if (found := compare(one, two))]
+
+
+def counterparts(
+    views: tuple[GraphView, GraphView],
+    alignment: Alignment,
+    ours: Sequence[Activation],
+    theirs: Sequence[Activation],
+) -> Iterator[tuple[Activation, Activation]]:
+    """Activations that are one another's: by the tensor that they make, by that which they read, and else by order."""
+    reference, candidate = views
+    left = list(theirs)
+    waiting = []
+    for one in ours:
+        two = _by_tensor(reference, candidate, alignment, one, left)
+        if two is None:
+            waiting.append(one)
+        else:
+            left.remove(two)
+            yield one, two
+    telling = [one for one in waiting if one.variant is not None]
+    others = [two for two in left if two.variant is not None]
+    if len(waiting) == len(left):
+        yield from zip(waiting, left, strict=True)
+    elif len(telling) == len(others):
+        yield from zip(telling, others, strict=True)
+
+
+def _by_tensor(
+    reference: GraphView, candidate: GraphView, alignment: Alignment, one: Activation, theirs: Sequence[Activation]
+) -> Activation | None:
+    for end in ("target", "source"):
+        mine = {getattr(one.chain, end), reference.origin(getattr(one.chain, end))}
+        partners = {alignment.of_reference[name].candidate for name in mine if name in alignment.of_reference}
+        for two in theirs:
+            yours = {getattr(two.chain, end), candidate.origin(getattr(two.chain, end))}
+            if partners & yours:
+                return two
+    return None
+
+
+def compare(one: Activation, two: Activation) -> Difference | None:
+    """The difference of two activations; None where they are the same function up to rounded constants."""
+    same_name = one.variant is not None and one.name == two.name
+    if one.values is None or two.values is None:
+        unsure = one.variant is None or two.variant is None
+        return None if unsure or one.name == two.name else Difference(one, two, math.nan, math.nan)
+    if one.dtype != two.dtype:
+        return None if one.name == two.name else Difference(one, two, math.nan, math.nan)
+    fine = np.isfinite(one.values) & np.isfinite(two.values)
+    gap = np.where(fine, np.abs(one.values - two.values) / np.maximum(1.0, np.abs(one.values)), 0.0)
+    worst = int(np.argmax(gap))
+    narrow = FLOAT_DTYPES[one.dtype].itemsize == 2
+    if gap[worst] <= SAME or (same_name and (narrow or gap[worst] <= SAME_NARROW)):
+        return None
+    if one.variant is None and two.variant is None and gap[worst] <= SAME_NARROW:
+        return None
+    return Difference(one, two, float(gap[worst]), float(sweep(one.dtype)[worst]))
+
+
+def examine(case: Case, known: Sequence[Difference]) -> Iterator[Hypothesis]:
+    """The differing activations that lie in the region, each repaired by the reference's own function."""
+    names = {site.name for site in case.candidate.sites}
+    for difference in known:
+        if difference.candidate.chain.sites[-1].name in names:
+            yield hypothesis(case.reference.side, difference)
+
+
+def hypothesis(reference: Side | None, difference: Difference) -> Hypothesis:
+    """The hypothesis that this difference is the cause."""
+    ours, theirs = difference.reference, difference.candidate
+    at = f" (largest difference {difference.largest:.2g} at x = {difference.worst:.3g})"
+    return Hypothesis(
+        rule=difference.rule,
+        message=f"the candidate computes {theirs.name} where the reference computes {ours.name}"
+        f"{at if np.isfinite(difference.largest) else ''}",
+        expected=_told(ours, difference.rule),
+        observed=_told(theirs, difference.rule),
+        fix=_fix(difference),
+        places={
+            "reference": [site.name for site in ours.chain.sites],
+            "candidate": [site.name for site in theirs.chain.sites],
+        },
+        repair=None if reference is None else _repair(reference, difference),
+        evidence={"probe_max_abs": difference.largest, "probe_worst_x": difference.worst},
+    )
+
+
+def _told(one: Activation, rule: str) -> str:
+    """The variant's name, with its parameters where these are what differs."""
+    return one.name if rule == "activation-parameter" or one.variant is None else one.variant.name
+
+
+def _fix(difference: Difference) -> str:
+    variant = difference.reference.variant
+    if variant is None:
+        return "Use the reference's own function there."
+    setting = SETTINGS.get(variant.name) if not str(variant).endswith("]") else None
+    return f"Make the candidate's activation {setting or variant}."
+
+
+def _repair(reference: Side, difference: Difference) -> Repair:
+    ours, theirs = difference.reference.chain, difference.candidate.chain
+
+    def repair(part: Part, overrides: dict[str, Array]) -> None:
+        x = part.value(theirs.source, overrides)
+        for name in theirs.biases:
+            x = x + part.weight(name).astype(np.float64)
+        zeros = {name: np.zeros(1) for name in ours.biases}
+        sites = [site.name for site in ours.sites]
+        try:
+            made = reference.evaluate(sites, {ours.source: x, **zeros}, [ours.target])[ours.target]
+        except EngineError:
+            return
+        overrides[theirs.target] = made.reshape(x.shape)
+
+    return repair

@@ -1,0 +1,313 @@
+"""From measured layers to findings: each guilty region explained, equal faults told once."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from parity.align.alignment import Alignment
+from parity.compare.local import ratio, rms
+from parity.diagnose import activation, causes
+from parity.diagnose.case import Case, Hypothesis, Part
+from parity.diagnose.chains import Activation, Prober
+from parity.diagnose.explain import Explained, explain
+from parity.errors import EngineError
+from parity.findings import Finding, counted
+from parity.graph import Site
+from parity.layerwise.location import location, words
+from parity.layerwise.measuring import Layer, Measurer
+
+SEEN: Final = 0.1
+"""Standard error of a coefficient below which these inputs tell 1 from 0."""
+
+HALF: Final = 0.5
+
+PLACES: Final = 12
+"""Places named in the evidence of one finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One cause at one place.
+
+    Attributes:
+        order: Position of the place in the reference's execution.
+        hypothesis: The cause.
+        share: Share of the region's gap that it explains; None where that was not tried.
+        layer: The guilty layer; None where only a probe told.
+        reference: Place in the reference.
+        candidate: Place in the candidate.
+        evidence: Numbers.
+    """
+
+    order: int
+    hypothesis: Hypothesis
+    share: float | None
+    layer: Layer | None
+    reference: dict[str, Any]
+    candidate: dict[str, Any]
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found of two aligned models.
+
+    Attributes:
+        findings: Faults, the one that acts first first; equal ones at several places are one.
+        activations: Activations of both sides, counterparts side by side.
+    """
+
+    findings: tuple[Finding, ...]
+    activations: tuple[tuple[Activation, Activation], ...]
+
+
+class Doctor:
+    """Explains the guilty layers of one comparison.
+
+    Args:
+        measurer: Traces and sessions of both sides.
+        alignment: Their aligned tensors.
+    """
+
+    def __init__(self, measurer: Measurer, alignment: Alignment) -> None:
+        self.measurer = measurer
+        self.alignment = alignment
+
+    def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
+        """The findings of some layers, and of activations that differ where the layers do not show it."""
+        pairs = self._activations()
+        known = [found for one, two in pairs if (found := activation.compare(one, two))]
+        guilty = [layer for layer in layers if layer.guilty]
+        faults = []
+        explained: set[str] = set()
+        for k, layer in enumerate(guilty):
+            tick(k, len(guilty))
+            for fault in self._faults(layer, known):
+                faults.append(fault)
+                explained.update(fault.hypothesis.places.get("candidate", ()))
+        faults += [
+            self._unseen(difference, layers)
+            for difference in known
+            if difference.candidate.chain.sites[-1].name not in explained
+        ]
+        return Diagnosis(tuple(_told_once(faults)), tuple(pairs))
+
+    def _activations(self) -> list[tuple[Activation, Activation]]:
+        views = self.measurer.reference, self.measurer.candidate
+        sides = self.measurer.teacher, self.measurer.pupil
+        found = []
+        for view, side in zip(views, sides, strict=True):
+            found.append(Prober(view, side).activations())
+        return list(activation.counterparts(views, self.alignment, *found))
+
+    def case(self, layer: Layer) -> Case | None:
+        """A layer with both parts ready to be evaluated; None where one side is only a trace."""
+        measurer, region = self.measurer, layer.region
+        if measurer.teacher is None or measurer.pupil is None or layer.measure is None:
+            return None
+        recorded = measurer.reference.trace
+        ours, theirs = {}, {}
+        for pair in region.boundary:
+            array = recorded.array(pair.reference)
+            ours[pair.reference], theirs[pair.candidate] = array, pair.layout.apply(array)
+        for view, given in ((measurer.reference, ours), (measurer.candidate, theirs)):
+            for name in view.trace.ends.inputs.values():
+                given.setdefault(name, view.trace.array(name))
+        pair = region.pair
+        return Case(
+            region,
+            Part(measurer.reference, measurer.teacher, self._sites(layer, candidate=False), ours, pair.reference),
+            Part(measurer.candidate, measurer.pupil, self._sites(layer, candidate=True), theirs, pair.candidate),
+            layer.measure,
+            layer.dtype,
+        )
+
+    def _sites(self, layer: Layer, *, candidate: bool) -> tuple[Site, ...]:
+        view = self.measurer.candidate if candidate else self.measurer.reference
+        names = layer.region.candidate_sites if candidate else layer.region.reference_sites
+        return tuple(view.trace.sites[view.by_name[name]] for name in names)
+
+    def _faults(self, layer: Layer, known: Sequence[activation.Difference]) -> list[Fault]:
+        case = self.case(layer)
+        if case is None:
+            return self._by_probe(layer, known) or [self._unexplained(layer)]
+        examiners = {
+            "function": causes.of_function(known),
+            "rounding": causes.ROUNDING,
+            "overflow": [*causes.OVERFLOW, *causes.of_function(known)],
+        }[layer.status]
+        try:
+            if layer.status == "function":
+                found = explain(case, examiners)
+                faults = self._from_explained(layer, case, found)
+            else:
+                first = next((one for examine in examiners for one in examine(case)), None)
+                faults = [self._fault(layer, first, None, {})] if first else []
+        except EngineError:
+            faults = []
+        return faults or [self._unexplained(layer)]
+
+    def _by_probe(self, layer: Layer, known: Sequence[activation.Difference]) -> list[Fault]:
+        """The differing activations in a region that cannot be evaluated on both sides."""
+        return [
+            self._fault(layer, activation.hypothesis(self.measurer.teacher, difference), None, {})
+            for difference in known
+            if difference.candidate.chain.sites[-1].name in layer.region.candidate_sites
+        ]
+
+    def _from_explained(self, layer: Layer, case: Case, found: Explained) -> list[Fault]:
+        evidence = projection(case)
+        return [self._fault(layer, one, share, evidence) for one, share in zip(found.causes, found.shares, strict=True)]
+
+    def _fault(self, layer: Layer, one: Hypothesis, share: float | None, evidence: dict[str, Any]) -> Fault:
+        return Fault(
+            order=self.measurer.reference.order(layer.region.pair.reference),
+            hypothesis=one,
+            share=share,
+            layer=layer,
+            reference=self._place(layer, one, candidate=False),
+            candidate=self._place(layer, one, candidate=True),
+            evidence={**_numbers(layer), **evidence, **one.evidence},
+        )
+
+    def _place(self, layer: Layer, one: Hypothesis, *, candidate: bool) -> dict[str, Any]:
+        """Where a cause acts: at the operators that it names, or at the one that makes the region's tensor."""
+        named = one.places.get("candidate" if candidate else "reference", ())
+        view = self.measurer.candidate if candidate else self.measurer.reference
+        sites = [view.trace.sites[view.by_name[name]] for name in named if name in view.by_name]
+        tensor = layer.region.pair.candidate if candidate else layer.region.pair.reference
+        if not sites:
+            sites = list(self._sites(layer, candidate=candidate)[-1:])
+        place = location(sites, tensor)
+        others = [name for name in named if name not in view.by_name]
+        if others:
+            place["names"] = [*others, *place.get("names", [])]
+        return place
+
+    def _unexplained(self, layer: Layer) -> Fault:
+        ours, theirs = self._sites(layer, candidate=False), self._sites(layer, candidate=True)
+        hypothesis = Hypothesis(
+            rule="unexplained",
+            message="none of the known causes explains the difference",
+            expected="",
+            observed="",
+            fix="Compare what these operators are meant to compute.",
+        )
+        pair = layer.region.pair
+        return Fault(
+            order=self.measurer.reference.order(pair.reference),
+            hypothesis=hypothesis,
+            share=None,
+            layer=layer,
+            reference=location(ours, pair.reference),
+            candidate=location(theirs, pair.candidate),
+            evidence=_numbers(layer),
+        )
+
+    def _unseen(self, difference: activation.Difference, layers: Sequence[Layer]) -> Fault:
+        """Activations that differ where these inputs do not show it beyond rounding."""
+        one = activation.hypothesis(self.measurer.teacher, difference)
+        ours, theirs = difference.reference.chain, difference.candidate.chain
+        evidence: dict[str, Any] = {"seen_by": "probe"}
+        layer = next((one for one in layers if one.region.pair.reference == ours.target), None)
+        case = self.case(layer) if layer is not None else None
+        if layer is not None and case is not None:
+            evidence |= _numbers(layer) | projection(case)
+        return Fault(
+            order=self.measurer.reference.order(ours.target),
+            hypothesis=one,
+            share=None,
+            layer=None,
+            reference=location(ours.sites, ours.target),
+            candidate=location(theirs.sites, theirs.target),
+            evidence={**evidence, **one.evidence},
+        )
+
+
+def projection(case: Case) -> dict[str, Any]:
+    """The candidate's error projected on the difference of the two functions: 1 where it is this difference and noise.
+
+    With its standard error, the residuals taken as independent; see `parity.functions.identify`.
+    """
+    target = case.candidate.target
+    try:
+        native = case.candidate.values([target], precision="native")[target].astype(np.float64)
+        error, step = native.reshape(case.exact.shape) - case.exact, case.gap
+    except EngineError:
+        return {}
+    fine = np.isfinite(error) & np.isfinite(step)
+    power = float(np.vdot(step[fine], step[fine]))
+    if power == 0:
+        return {"coefficient": 0.0, "standard_error": float("inf")}
+    coefficient = float(np.vdot(error[fine], step[fine])) / power
+    rest = error[fine] - coefficient * step[fine]
+    spread = max(rms(rest), case.measure.floor)
+    return {"coefficient": coefficient, "standard_error": spread / float(np.sqrt(power))}
+
+
+def _numbers(layer: Layer) -> dict[str, Any]:
+    measure = layer.measure
+    if measure is None:
+        return {}
+    return {
+        "excess": measure.excess,
+        "noise_floor": measure.floor,
+        "local_error": measure.error,
+        "relative_error": ratio(measure.error, measure.scale),
+        "max_abs": measure.max_abs,
+        "function_gap": measure.gap_excess,
+    }
+
+
+def _told_once(faults: Sequence[Fault]) -> list[Finding]:
+    """One finding for faults of the same kind, at the place where it acts first."""
+    groups: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in sorted(faults, key=lambda one: one.order):
+        one = fault.hypothesis
+        key = (one.rule, one.expected, one.observed)
+        if one.rule in {"weights", "unexplained"}:
+            key = (*key[:2], f"{one.observed}{fault.order}")
+        groups.setdefault(key, []).append(fault)
+    return [_finding(group) for group in groups.values()]
+
+
+def _finding(faults: Sequence[Fault]) -> Finding:
+    first = faults[0]
+    one = first.hypothesis
+    places = list(dict.fromkeys(words(fault.reference) for fault in faults))
+    where = words(first.reference)
+    also = f" and at {counted(len(places) - 1, 'further place')}" if len(places) > 1 else ""
+    share = f"; this explains {first.share:.1%} of the difference there" if first.share is not None else ""
+    unseen = _how_seen(first.evidence) if first.layer is None else ""
+    evidence = dict(first.evidence)
+    if len(places) > 1:
+        evidence["places"] = places[:PLACES]
+        evidence["count"] = len(places)
+    if first.share is not None:
+        evidence["share"] = first.share
+    return Finding(
+        rule=one.rule,
+        severity="error",
+        message=f"At {where or 'the model itself'}{also}: {one.message}{share}{unseen}.",
+        fix=one.fix,
+        location={"reference": first.reference, "candidate": first.candidate},
+        expected=one.expected or None,
+        observed=one.observed or None,
+        evidence=evidence,
+    )
+
+
+def _how_seen(evidence: Mapping[str, Any]) -> str:
+    """How a difference below the rounding of these inputs is known."""
+    coefficient, error = evidence.get("coefficient", 0.0), evidence.get("standard_error", math.inf)
+    if error < SEEN and abs(coefficient - 1) < HALF:
+        return f"; it is smaller than the rounding and seen through it, coefficient {coefficient:.2f} ± {error:.1g}"
+    return "; a probe shows it, and these inputs do not"
+
+
+def with_rule(finding: Finding, rule: str, message: str, fix: str) -> Finding:
+    """A finding told as one of another rule."""
+    return replace(finding, rule=rule, message=message, fix=fix)

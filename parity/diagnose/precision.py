@@ -1,0 +1,108 @@
+"""Cause: computed in a lower precision than the tensors say."""
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parity.adapter import Array
+from parity.compare.local import rms
+from parity.diagnose.case import Case, Hypothesis, Part
+from parity.dtypes import FLOAT_DTYPES
+
+Float64 = NDArray[np.float64]
+
+HIDDEN: Final = ("float16", "bfloat16", "tf32")
+"""Lower precisions that hide in float32 tensors."""
+
+TF32_BITS: Final = 13
+"""Bits of a float32 significand that TF32 drops."""
+
+EXPLAINS: Final = 0.5
+"""Coefficient of the error on the simulated one from which the precision is named."""
+
+
+def examine(case: Case) -> Iterator[Hypothesis]:
+    """The lower precision whose rounding of operands and weights gives the very errors that the candidate makes."""
+    error = _rounding(case)
+    best = max(((_coefficient(error, _simulated(case, name)), name) for name in HIDDEN), default=(0.0, ""))
+    cast = narrow_sites(case.candidate)
+    coefficient, name = best
+    bits = effective_bits(case.measure.scale, rms(error.reshape(-1)))
+    if coefficient < EXPLAINS:
+        name = _cast_dtype(case.candidate, cast) or ""
+    yield Hypothesis(
+        rule="precision",
+        message=f"its tensors say {case.dtype}, but it keeps {bits:.1f} significant bits"
+        + (f", as if computed in {name}" if name else ""),
+        expected=case.dtype,
+        observed=name or f"{bits:.0f} significant bits",
+        fix=f"Compute this operator in {case.dtype}, or declare the lower precision with --candidate-dtype.",
+        places={"candidate": cast},
+        evidence={"effective_bits": bits, "coefficient": coefficient},
+    )
+
+
+def effective_bits(scale: float, error: float) -> float:
+    """Significant bits of numbers of size ``scale`` with an error of size ``error``; rounding leaves 0.29 of a unit."""
+    return math.log2(scale / (error * math.sqrt(12))) + 1 if error > 0 and scale > 0 else math.inf
+
+
+def narrow_sites(part: Part) -> list[str]:
+    """Operators of the region that make a 16-bit tensor."""
+    entries = part.view.trace.tensors
+    return [
+        site.name
+        for site in part.sites
+        if any(name in entries and entries[name].dtype in {"float16", "bfloat16"} for name in site.outputs)
+    ]
+
+
+def _cast_dtype(part: Part, sites: list[str]) -> str | None:
+    entries = part.view.trace.tensors
+    for site in part.sites:
+        if site.name in sites:
+            return next(entries[name].dtype for name in site.outputs if name in entries)
+    return None
+
+
+def _rounding(case: Case) -> Float64:
+    """The candidate's own rounding: as it runs, less the same function in float64."""
+    target = case.candidate.target
+    native = case.candidate.values([target], precision="native")[target].astype(np.float64)
+    return native.reshape(case.exact.shape) - case.candidate.value(target).reshape(case.exact.shape)
+
+
+def _simulated(case: Case, name: str) -> Float64:
+    """The error of the reference's function where its operands and weights are rounded to ``name``."""
+    part = case.reference
+    rounded: dict[str, Array] = {
+        one: rounded_to(array, name) for one, array in part.given.items() if array.dtype.name in FLOAT_DTYPES
+    }
+    for one in part.weight_names:
+        weight = part.weight(one)
+        if weight.dtype.name in FLOAT_DTYPES and weight.size > 1:
+            rounded[one] = rounded_to(weight, name)
+    moved = case.region.pair.layout.apply(part.value(part.target, rounded))
+    return np.asarray(moved, np.float64) - case.exact
+
+
+def rounded_to(array: Array, name: str) -> Float64:
+    """Numbers rounded to a lower precision, as float64."""
+    if name == "tf32":
+        bits = array.astype(np.float32).view(np.uint32)
+        half = np.uint32(1 << (TF32_BITS - 1))
+        return ((bits + half) & ~np.uint32((1 << TF32_BITS) - 1)).view(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return array.astype(FLOAT_DTYPES[name]).astype(np.float64)
+
+
+def _coefficient(error: Float64, simulated: Float64) -> float:
+    fine = np.isfinite(error) & np.isfinite(simulated)
+    power = float(np.vdot(simulated[fine], simulated[fine]))
+    size = float(np.vdot(error[fine], error[fine]))
+    if not power or not size:
+        return 0.0
+    return float(np.vdot(error[fine], simulated[fine])) / math.sqrt(power * size)

@@ -1,0 +1,123 @@
+"""The report of a diff: several runs made into one verdict."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from parity.findings import Finding, Verdict, counted
+from parity.jobs.diff_options import DiffOptions
+from parity.jobs.diff_run import LayerRow, RunResult
+from parity.layerwise.ends import OutputRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffReport:
+    """What a diff found; the fields are those of the JSON contract.
+
+    Attributes:
+        verdict: pass, mismatch, inconclusive or error.
+        summary: One sentence.
+        findings: Faults, the first one that acts first.
+        first_divergence: Where the first tensor differs by its own fault, by side; None where none does.
+        layers: One row an aligned tensor.
+        outputs: One row an output.
+        power: What this run would have seen.
+        coverage: How much of both models was compared.
+        environment: Versions, threads.
+        notes: What else a reader should know, as sentences.
+    """
+
+    verdict: Verdict
+    summary: str
+    findings: Sequence[Finding]
+    first_divergence: Mapping[str, str] | None
+    layers: Sequence[LayerRow]
+    outputs: Sequence[OutputRow]
+    power: Mapping[str, Any]
+    coverage: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    notes: Sequence[str] = ()
+
+
+def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
+    """One report of one or more runs: that of the worst, and whether the shape of the inputs decides."""
+    worst = max(results, key=lambda one: sum(finding.severity == "error" for finding in one.findings))
+    findings = [_allowed(one, worst, options.allowed) for one in worst.findings]
+    clean = [one for one in results if not one.findings]
+    if clean and worst.findings and any(one.inputs != worst.inputs for one in clean):
+        findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
+    verdict = _verdict(findings, worst)
+    first = next((layer for layer in worst.layers if layer.guilty), None)
+    place = next((one.location for one in findings if one.severity == "error" and one.location), None)
+    if place is None and first is not None:
+        place = {"reference": first.region.pair.reference, "candidate": first.region.pair.candidate}
+    return DiffReport(
+        verdict=verdict,
+        summary=_summary(verdict, findings, worst),
+        findings=findings,
+        first_divergence=place,
+        layers=worst.rows,
+        outputs=worst.outputs,
+        power=worst.power,
+        coverage={**worst.coverage, "input_sets": len(results)},
+        environment=where,
+        notes=list(dict.fromkeys(note for one in results for note in one.notes)),
+    )
+
+
+def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | None]) -> Finding:
+    """A finding of an allowed rule as a note."""
+    if finding.rule not in allowed or finding.severity != "error":
+        return finding
+    limit = allowed[finding.rule]
+    worst = max((row.relative for row in run.outputs if row.relative is not None), default=math.inf)
+    if limit is not None and not worst <= limit:
+        return replace(
+            finding, message=f"{finding.message} It is allowed up to {limit:g}; the outputs are {worst:.3g} off."
+        )
+    return replace(finding, severity="note", message=f"{finding.message} Allowed by --allow.")
+
+
+SHAPE_RULES: Final = frozenset({"unexplained", "weights", "pooling-divisor", "shape"})
+"""Findings that are of the input's shape where another shape does not show them."""
+
+
+def _by_shape(finding: Finding, fine: Mapping[str, Any], wrong: Mapping[str, Any]) -> Finding:
+    if finding.rule not in SHAPE_RULES:
+        return finding
+    shapes = [", ".join(f"{name} {list(shape)}" for name, shape in one.items()) for one in (fine, wrong)]
+    return replace(
+        finding,
+        rule="batch-dependence",
+        message=f"With inputs of shape {shapes[0]} the two are the same, with {shapes[1]} they are not. "
+        f"{finding.message}",
+        fix="Export with this dimension dynamic: something that depends on it was computed once, at export.",
+        expected=finding.expected or "by the input's size",
+        observed=finding.observed or "a size baked in at export",
+    )
+
+
+def _verdict(findings: Sequence[Finding], run: RunResult) -> Verdict:
+    if any(finding.rule == "nondeterminism" and finding.severity == "warning" for finding in findings):
+        return "inconclusive"
+    if any(finding.severity == "error" for finding in findings):
+        return "mismatch"
+    return "inconclusive" if run.inconclusive else "pass"
+
+
+def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> str:
+    if verdict == "mismatch":
+        errors = [one for one in findings if one.severity == "error"]
+        more = f" {counted(len(errors) - 1, 'further finding')}." if len(errors) > 1 else ""
+        return f"The candidate does not compute what the reference computes. {errors[0].message}{more}"
+    compared = counted(run.coverage["compared"], "aligned tensor")
+    if verdict == "inconclusive":
+        return f"This run cannot tell: {run.inconclusive}."
+    largest = max((row.excess for row in run.rows if row.excess is not None), default=0.0)
+    sigma = run.power.get("weakest_sigma")
+    seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more" if sigma else ""
+    return (
+        f"The candidate computes the same function: {compared}, none farther off than {largest:.2g} times "
+        f"the rounding that its type allows{seen}."
+    )

@@ -1,0 +1,220 @@
+"""One set of inputs through both models: recorded, aligned, measured, explained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parity.adapter import Array
+from parity.align.view import GraphView
+from parity.diagnose import power
+from parity.diagnose.diagnosis import Doctor
+from parity.findings import Finding
+from parity.graph import InputSpec
+from parity.jobs.diff_options import DiffOptions, Progress
+from parity.layerwise.acquittal import acquit
+from parity.layerwise.alignment import align
+from parity.layerwise.ends import OutputRow, candidate_inputs, compare_outputs, find_ends, output_places
+from parity.layerwise.measuring import Layer, Measurer
+from parity.layerwise.repetition import nondeterminism, same_outputs
+from parity.sides import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One side ready to be compared: a session, or a recorded trace in its place.
+
+    Attributes:
+        side: The session; None for a recorded trace.
+        view: The recorded trace; None for a session.
+        text: How the user named it.
+        dtype: Type in which it is to run; None for its own.
+    """
+
+    side: Side | None
+    view: GraphView | None
+    text: str
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where a run may write, and whom it tells how far it is.
+
+    Attributes:
+        folder: For traces; removed afterwards.
+        progress: As in `diff`.
+    """
+
+    folder: Path
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRow:
+    """One aligned tensor as the report shows it.
+
+    Attributes:
+        reference: Its name in the reference.
+        candidate: Its name in the candidate.
+        op: The operator that makes it in the reference.
+        dtype: The type in which it is meant to be computed.
+        propagated_error: Distance of the free runs, in units of the reference's spread.
+        local_error: The candidate's own error, root mean square; None where it could not be compared.
+        excess: That over the noise floor; likewise.
+        gap: How far the two functions are apart, in noise floors; likewise.
+        status: As in `parity.layerwise.measuring.Layer`.
+        scope: Module path in the reference.
+    """
+
+    reference: str
+    candidate: str
+    op: str
+    dtype: str
+    propagated_error: float
+    local_error: float | None
+    excess: float | None
+    gap: float | None
+    status: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What one set of inputs showed."""
+
+    inputs: Mapping[str, tuple[int, ...]]
+    findings: Sequence[Finding]
+    layers: Sequence[Layer]
+    rows: Sequence[LayerRow]
+    outputs: Sequence[OutputRow]
+    power: Mapping[str, Any]
+    coverage: Mapping[str, Any]
+    inconclusive: str
+    notes: Sequence[str]
+
+
+def run_once(ours: Opened, theirs: Opened, given: dict[str, Array], options: DiffOptions, told: Told) -> RunResult:
+    """Compares two opened sides on one set of inputs."""
+    moved_inputs, moved = candidate_inputs(given, specs_of(theirs), options.candidate_input_perm)
+    told.progress("runs", 0, 2)
+    first, unsteady = _outputs(ours, given, told.folder)
+    second, more = _outputs(theirs, moved_inputs, told.folder)
+    told.progress("runs", 2, 2)
+    reference = ours.view or _recorded(ours, given, told.folder / "reference")
+    candidate = theirs.view or _recorded(theirs, moved_inputs, told.folder / "candidate")
+    outputs, findings = compare_outputs(
+        first or _traced_outputs(reference),
+        second or _traced_outputs(candidate),
+        named=reference.trace.ends.named_outputs and candidate.trace.ends.named_outputs,
+        permutations=options.candidate_output_perm,
+        places=output_places(reference),
+    )
+    alignment = align(
+        reference,
+        candidate,
+        find_ends(reference, candidate, moved),
+        mapped=options.mapped,
+        teacher=theirs.side,
+        folder=told.folder,
+    )
+    measurer = Measurer.of((reference, candidate), (ours.side, theirs.side), (ours.dtype, theirs.dtype))
+    layers = measurer.layers(alignment, lambda done, total: told.progress("layers", done, total))
+    layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
+    diagnosis = Doctor(measurer, alignment).diagnose(layers, lambda k, n: told.progress("causes", k, n))
+    return RunResult(
+        inputs={name: array.shape for name, array in given.items()},
+        findings=[*unsteady, *more, *findings, *diagnosis.findings],
+        layers=layers,
+        rows=[_row(layer, reference) for layer in layers],
+        outputs=outputs,
+        power=power.told(power.swaps(reference, layers, [one for one, _ in diagnosis.activations])),
+        coverage=_coverage(reference, candidate, layers, alignment.reasons()),
+        inconclusive=_inconclusive(given, unsteady, layers),
+        notes=[*_of_traces(ours, theirs), *reference.trace.ends.notes, *candidate.trace.ends.notes],
+    )
+
+
+def _of_traces(ours: Opened, theirs: Opened) -> list[str]:
+    """What cannot be said because a side is only a recorded trace."""
+    if ours.side is None and theirs.side is None:
+        said = "no operator's own error could be computed; only what stands out of the inherited error was seen"
+        return [f"Both sides are recorded traces: {said}."]
+    for one, role, other in ((ours, "reference", "candidate"), (theirs, "candidate", "reference")):
+        if one.side is None:
+            said = f"its numbers were held against the {other}'s function; only activations could be tried as causes"
+            return [f"The {role} is a recorded trace: {said}."]
+    return []
+
+
+def _random(layer: Layer, measurer: Measurer) -> bool:
+    """Whether a region draws random numbers, so that its two results say nothing."""
+    sides = (measurer.reference, layer.region.reference_sites), (measurer.candidate, layer.region.candidate_sites)
+    return any(view.trace.sites[view.by_name[name]].kind == "random" for view, names in sides for name in names)
+
+
+def _inconclusive(given: Mapping[str, Array], unsteady: Sequence[Finding], layers: Sequence[Layer]) -> str:
+    """Why this run cannot tell that the two are the same; empty where it can."""
+    if unsteady:
+        return "the reference does not repeat itself"
+    if not any(layer.status != "untested" for layer in layers):
+        return "nothing could be compared"
+    floating = [array for array in given.values() if array.dtype.kind in "fV"]
+    if floating and len(floating) == len(given) and not any(np.any(array) for array in floating):
+        return "every input is zero, which most weights and operators leave no trace on"
+    return ""
+
+
+def _outputs(one: Opened, given: Mapping[str, Array], folder: Path) -> tuple[dict[str, Array], list[Finding]]:
+    """Outputs of a side, and the finding where it does not give them twice."""
+    if one.side is None:
+        return {}, []
+    first, second = one.side.run(given), one.side.run(given)
+    if same_outputs(first, second):
+        return first, []
+    return first, [nondeterminism(one.side, given, folder / f"{one.side.role}-twice")]
+
+
+def _recorded(one: Opened, given: Mapping[str, Array], folder: Path) -> GraphView:
+    assert one.side is not None  # noqa: S101 – a side without a session has a recorded trace
+    return one.side.record(given, folder, {})
+
+
+def _traced_outputs(view: GraphView) -> dict[str, Array]:
+    return {name: view.trace.array(tensor) for name, tensor in view.trace.ends.outputs.items() if tensor in view.trace}
+
+
+def _row(layer: Layer, reference: GraphView) -> LayerRow:
+    pair, measure = layer.region.pair, layer.measure
+    site = reference.site_of(pair.reference)
+    return LayerRow(
+        reference=pair.reference,
+        candidate=pair.candidate,
+        op=site.op if site is not None else "",
+        dtype=layer.dtype,
+        propagated_error=layer.propagated,
+        local_error=None if measure is None else measure.error,
+        excess=None if measure is None else measure.excess,
+        gap=None if measure is None else measure.gap_excess,
+        status=layer.status,
+        scope=site.scope if site is not None else "",
+    )
+
+
+def _coverage(
+    reference: GraphView, candidate: GraphView, layers: Sequence[Layer], reasons: Mapping[str, int]
+) -> dict[str, Any]:
+    return {
+        "compared": sum(layer.status != "untested" for layer in layers),
+        "untested": sum(layer.status == "untested" for layer in layers),
+        "reference_tensors": len(reference.computed()),
+        "candidate_tensors": len(candidate.computed()),
+        "aligned": dict(reasons),
+    }
+
+
+def specs_of(one: Opened) -> Mapping[str, InputSpec]:
+    """What the side's model says of its inputs; nothing for a recorded trace."""
+    return one.side.specs if one.side is not None else {}

@@ -1,0 +1,120 @@
+"""Alignment of two opened models, with teacher forcing where their numbers have parted."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from parity.align.alignment import CONFIDENCE, Alignment, Pair
+from parity.align.by_scope import align_by_name, align_by_scope
+from parity.align.by_value import STRICT, align_by_value
+from parity.align.by_weight import align_by_weight
+from parity.align.layout import Layout, distance, find_layout
+from parity.align.view import GraphView
+from parity.sides import Side
+
+ROUNDS: Final = 4
+"""Teacher-forced runs at most; each reaches past what the one before it aligned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Which inputs and outputs are one another's.
+
+    Attributes:
+        inputs: Tensor names, reference and candidate.
+        outputs: Likewise.
+        permutations: Axes in which the candidate holds an input, by the reference's tensor name.
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    permutations: Mapping[str, tuple[int, ...]]
+
+
+def align(
+    reference: GraphView,
+    candidate: GraphView,
+    ends: Ends,
+    *,
+    mapped: Iterable[tuple[str, str]] = (),
+    teacher: Side | None,
+    folder: Path,
+) -> Alignment:
+    """Pairs of tensors that are one and the same in both.
+
+    In this order: inputs, the user's map, equal numbers, weights, module paths, names, outputs, numbers that are alike;
+    then again equal numbers of the candidate's run on the reference's numbers.
+
+    Args:
+        reference: The reference's free trace.
+        candidate: The candidate's.
+        ends: Their inputs and outputs.
+        mapped: Tensor names by the user's map.
+        teacher: The candidate, to be run again on the reference's numbers; None where it is only a trace.
+        folder: For the traces of those runs.
+    """
+    alignment = Alignment()
+    views = reference, candidate
+    for one, two in ends.inputs:
+        alignment.add(_input_pair(views, one, two, ends.permutations.get(one)))
+    for one, two in mapped:
+        _add_told(views, alignment, one, two, "map")
+    align_by_value(reference, candidate, alignment, limit=STRICT)
+    for one, two in ends.outputs:
+        _add_told(views, alignment, one, two, "output")
+    align_by_weight(reference, candidate, alignment)
+    align_by_scope(reference, candidate, alignment)
+    align_by_value(reference, candidate, alignment)
+    align_by_name(reference, candidate, alignment)
+    if teacher is not None:
+        _force(views, alignment, teacher, folder)
+    return alignment
+
+
+def _force(views: tuple[GraphView, GraphView], alignment: Alignment, teacher: Side, folder: Path) -> None:
+    reference, candidate = views
+    for number in range(ROUNDS):
+        unmatched = [name for name in candidate.computed() if name not in alignment.of_candidate]
+        if not unmatched or not _parted(views, alignment):
+            return
+        forced = {pair.candidate: with_folder(pair.source(), reference) for pair in alignment}
+        taught = teacher.teach(candidate.trace.folder, forced, folder / f"forced-{number}")
+        if not align_by_value(reference, taught, alignment):
+            return
+
+
+def _parted(views: tuple[GraphView, GraphView], alignment: Alignment) -> bool:
+    """Whether the two free runs differ anywhere by more than rounding."""
+    reference, candidate = views
+    for pair in alignment:
+        if pair.reference in reference.trace and pair.candidate in candidate.trace:
+            ours = pair.layout.apply(reference.trace.array(pair.reference))
+            if distance(ours, candidate.trace.array(pair.candidate)) > STRICT:
+                return True
+    return False
+
+
+def with_folder(source: Mapping[str, Any], view: GraphView) -> dict[str, Any]:
+    """A source with the folder of the trace that it is in."""
+    return {**source, "folder": str(view.trace.folder)}
+
+
+def _input_pair(views: tuple[GraphView, GraphView], one: str, two: str, axes: tuple[int, ...] | None) -> Pair:
+    source = views[0].trace.tensors[one].shape
+    shape = views[1].trace.tensors[two].shape
+    layout = Layout.reshaped(source, shape) if axes is None else Layout(source, source, axes, shape)
+    return Pair(one, two, layout, "input", CONFIDENCE["input"])
+
+
+def _add_told(views: tuple[GraphView, GraphView], alignment: Alignment, one: str, two: str, reason: str) -> None:
+    """A pair that needs no proof; the numbers only tell its layout."""
+    reference, candidate = views
+    if one not in reference.trace or two not in candidate.trace:
+        return
+    first, second = reference.trace.array(one), candidate.trace.array(two)
+    if first.size != second.size or one not in reference.dynamic or two not in candidate.dynamic:
+        return
+    plain = Layout.reshaped(first.shape, second.shape)
+    fit = None if first.shape == second.shape else find_layout(first, second, 0.5)
+    alignment.add(Pair(one, two, fit[0] if fit else plain, reason, CONFIDENCE[reason]))

@@ -1,0 +1,53 @@
+"""Where a fault is, in the words of either side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from parity.graph import Site
+
+MOST_NAMES: Final = 24
+"""Further names of a place at most."""
+
+
+def location(sites: Sequence[Site], tensor: str) -> dict[str, Any]:
+    """A place: the module, the operator and its source line, the tensor, and what else they are called.
+
+    Args:
+        sites: Operators of the place, in execution order.
+        tensor: The tensor that they make.
+    """
+    if not sites:
+        return {"tensor": tensor}
+    last = sites[-1]
+    names = dict.fromkeys(name for site in sites for name in (site.name, *site.labels, *site.outputs) if name)
+    found = {
+        "scope": common_scope(sites),
+        "site": last.name,
+        "op": last.op,
+        "tensor": tensor,
+        "source": next((site.source for site in reversed(sites) if site.source), None),
+        "names": list(names)[:MOST_NAMES],
+    }
+    return {key: value for key, value in found.items() if value not in (None, [])}
+
+
+def common_scope(sites: Sequence[Site]) -> str:
+    """The innermost module that all of the operators are in."""
+    paths = [site.scope.split(".") if site.scope else [] for site in sites]
+    shared = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return ".".join(shared)
+
+
+def words(place: Mapping[str, Any] | str | None) -> str:
+    """A place as one would say it."""
+    if place is None:
+        return "–"
+    if isinstance(place, str):
+        return place
+    name = str(place.get("scope") or place.get("site") or place.get("tensor") or "")
+    source = f" ({place['source']})" if place.get("source") else ""
+    return f"{name}{source}"

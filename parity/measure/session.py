@@ -1,0 +1,198 @@
+"""What is done with an opened model; these functions run inside a worker, or in the user's process for live objects."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parity.adapter import Adapter, Array, Session, UnsupportedPrecisionError
+from parity.align.layout import Layout
+from parity.graph import Site
+from parity.trace.store import Trace, TraceWriter, read_trace
+from parity.worker import Message
+
+_opened: dict[str, Session] = {}
+"""Sessions by the token that the parent gave them."""
+
+_traces: dict[str, Trace] = {}
+"""Traces that are read from, by folder."""
+
+
+def opened(token: str, session: Session) -> None:
+    """Keeps a session under its token."""
+    _opened[token] = session
+
+
+def open_model(adapter: Adapter, token: str, model: str, options: Mapping[str, str]) -> Iterator[Message]:
+    """Opens a model and tells the specification of its inputs, and the adapter's versions."""
+    session = adapter.open(model, options)
+    opened(token, session)
+    specs = {
+        name: {"dtype": spec.dtype, "shape": spec.shape, "limit": spec.limit, "optional": spec.optional}
+        for name, spec in session.inputs().items()
+    }
+    yield Message({"inputs": specs, "versions": dict(adapter.versions())})
+
+
+def close_model(adapter: Adapter, token: str) -> Iterator[Message]:  # noqa: ARG001 – the signature of jobs
+    """Closes a session and forgets it."""
+    session = _opened.pop(token, None)
+    if session is not None:
+        session.__exit__(None, None, None)
+    _traces.clear()
+    yield Message({})
+
+
+def run(adapter: Adapter, token: str, names: Sequence[str], **inputs: Array) -> Iterator[Message]:  # noqa: ARG001
+    """Outputs of one production run; ``inputs`` are ``x0``, ``x1``, … in the order of ``names``."""
+    outputs = _opened[token].run(_named(names, inputs))
+    yield Message({"outputs": list(outputs)}, {f"y{k}": np.asarray(one) for k, one in enumerate(outputs.values())})
+
+
+def trace(
+    adapter: Adapter,
+    token: str,
+    folder: str,
+    names: Sequence[str],
+    facts: Mapping[str, Any],
+    **inputs: Array,
+) -> Iterator[Message]:
+    """Records one run into ``folder``, and tells the number of sites as it goes on."""
+    session = _opened[token]
+    given = _named(names, inputs)
+    writer = TraceWriter(Path(folder))
+    ends = session.trace(given, writer)
+    for (_, array), tensor in zip(given.items(), ends.inputs.values(), strict=False):
+        writer.add(tensor, array)
+    versions = {adapter.name: dict(adapter.versions())}
+    writer.finish(ends, session.weights(), {**facts, "versions": versions, "input_hash": input_hash(given)})
+    yield Message({"sites": len(writer.sites)})
+
+
+def evaluate(adapter: Adapter, token: str, plan: Mapping[str, Any], **arrays: Array) -> Iterator[Message]:  # noqa: ARG001
+    """Tensors of some sites alone.
+
+    Args:
+        adapter: Of this worker.
+        token: Of the session.
+        plan: ``sites``, ``given``, ``wanted`` (names) and ``precision``, as in `Session.evaluate`.
+        arrays: ``x0``, ``x1``, … in the order of ``given``.
+    """
+    made = _opened[token].evaluate(plan["sites"], _named(plan["given"], arrays), plan["wanted"], plan["precision"])
+    yield Message({}, {f"y{k}": np.asarray(made[name]) for k, name in enumerate(plan["wanted"])})
+
+
+def evaluate_regions(
+    adapter: Adapter,  # noqa: ARG001
+    token: str,
+    regions: Sequence[Mapping[str, Any]],
+    precisions: Sequence[str],
+) -> Iterator[Message]:
+    """The output of each region on recorded numbers, in each of the precisions; one message a region.
+
+    Args:
+        adapter: Of this worker.
+        token: Of the session.
+        regions: Each with ``sites``, ``wanted`` (one tensor name) and ``given``: tensor name here to its source, the
+            ``folder`` of a trace, the ``tensor`` in it and the ``layout`` that maps it to this side's.
+        precisions: As in `Session.evaluate`; an array is left out where a region cannot be computed so, and the
+            reason is told under ``unsupported``.
+    """
+    session = _opened[token]
+    for region in regions:
+        given = {name: _moved(source) for name, source in region["given"].items()}
+        arrays, reasons = {}, {}
+        for precision in precisions:
+            try:
+                made = session.evaluate(region["sites"], given, [region["wanted"]], precision)
+                arrays[precision] = np.asarray(made[region["wanted"]])
+            except UnsupportedPrecisionError as error:
+                reasons[precision] = error.message
+        yield Message({"unsupported": reasons}, arrays)
+
+
+def weights(adapter: Adapter, token: str, names: Sequence[str]) -> Iterator[Message]:  # noqa: ARG001
+    """Weights by tensor name, one message each."""
+    session = _opened[token]
+    known = session.weights()
+    for name in names:
+        yield Message({"name": name}, {"w": np.asarray(known[name])})
+
+
+class _Teacher:
+    """A sink that records a run of ``session`` on another side's numbers.
+
+    Every site is evaluated again on what stands for its inputs: the teacher's numbers where the tensor has a
+    counterpart, and otherwise what was made from such numbers.
+    """
+
+    def __init__(self, session: Session, writer: TraceWriter, forced: Mapping[str, Mapping[str, Any]]) -> None:
+        self.session = session
+        self.writer = writer
+        self.forced = forced
+        self.live: dict[str, Array] = {}
+
+    def run(self, sites: Sequence[Site]) -> None:
+        last = {name: k for k, site in enumerate(sites) for name in site.inputs}
+        for k, site in enumerate(sites):
+            given = {name: self._value(name) for name in site.inputs if name in self.forced or name in self.live}
+            names = [name for name in site.outputs if name]
+            made = self.session.evaluate([site.name], given, names, "native")
+            self.writer(site, {name: np.asarray(made[name]) for name in names})
+            self.live.update({name: np.asarray(made[name]) for name in names if last.get(name, -1) > k})
+            for name in site.inputs:
+                if last.get(name) == k:
+                    self.live.pop(name, None)
+
+    def _value(self, name: str) -> Array:
+        return _moved(self.forced[name]) if name in self.forced else self.live[name]
+
+
+def teach(
+    adapter: Adapter,  # noqa: ARG001
+    token: str,
+    own: str,
+    forced: Mapping[str, Mapping[str, Any]],
+    folder: str,
+) -> Iterator[Message]:
+    """Records a teacher-forced run into ``folder``: own sites, each on the teacher's numbers where it has them.
+
+    Args:
+        adapter: Of this worker.
+        token: Of the session.
+        own: Folder of this side's free trace.
+        forced: Tensor name here to its source, as in `evaluate_regions`.
+        folder: Where to record.
+    """
+    session = _opened[token]
+    free = _trace(own)
+    writer = TraceWriter(Path(folder))
+    _Teacher(session, writer, forced).run(free.sites)
+    writer.finish(free.ends, session.weights(), {})
+    yield Message({})
+
+
+def input_hash(inputs: Mapping[str, Array]) -> str:
+    """SHA-256 over the inputs in order: dtype, shape and bytes."""
+    total = hashlib.sha256()
+    for array in inputs.values():
+        total.update(f"{array.dtype.name}{array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def _named(names: Sequence[str], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: arrays[f"x{k}"] for k, name in enumerate(names)}
+
+
+def _trace(folder: str) -> Trace:
+    if folder not in _traces:
+        _traces[folder] = read_trace(Path(folder))
+    return _traces[folder]
+
+
+def _moved(source: Mapping[str, Any]) -> Array:
+    array = _trace(source["folder"]).array(source["tensor"])
+    return Layout.of(source["layout"]).apply(array) if source["layout"] else array

@@ -1,0 +1,97 @@
+"""Inputs for a model: read from a file, or made from the model's own input specification."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from parity.adapter import Array
+from parity.dtypes import any_dtype
+from parity.errors import InputError
+from parity.graph import InputSpec
+from parity.trace.store import read_shard
+
+SEED: Final = 20261129
+
+FREE: Final = {0: 2}
+"""Length of a free dimension by its place; of another one, `LENGTH`."""
+
+LENGTH: Final = 16
+
+VOCABULARY: Final = 1000
+"""Token ids stay below this where the model does not tell its vocabulary."""
+
+
+def read_inputs(path: Path) -> dict[str, Array]:
+    """Inputs by name, in the file's order, of an ``.npz`` or ``.safetensors`` file.
+
+    Raises:
+        InputError: The file is missing, damaged or empty, or holds Python objects.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no input file '{path}'.", hint="--inputs takes an .npz or .safetensors file.")
+    if path.suffix == ".safetensors":
+        inputs = read_shard(path)
+    elif path.suffix == ".npz":
+        inputs = _read_npz(path)
+    else:
+        raise InputError(f"'{path}' is neither .npz nor .safetensors.", hint="Save the inputs by name in one of them.")
+    if not inputs:
+        raise InputError(f"'{path}' holds no arrays.", hint="Save the model's inputs in it, by name.")
+    return inputs
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return {name: data[name] for name in data.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise InputError(f"'{path}' is not a readable .npz file of numbers.", hint=str(error)[:200]) from error
+    except Exception as error:  # zipfile and zlib have errors of their own
+        raise InputError(
+            f"'{path}' is not a readable .npz file: {type(error).__name__}.", hint="Save it again."
+        ) from error
+
+
+def make_inputs(specs: Mapping[str, InputSpec], number: int = 0) -> dict[str, Array]:
+    """Inputs that the specification allows, the same ones for the same ``number``.
+
+    Floating-point inputs are normal; token ids lie within the vocabulary; masks leave the last quarter of the second
+    row out; positions and lengths count up.
+
+    Raises:
+        InputError: The model does not tell what it takes.
+    """
+    if not specs:
+        raise InputError(
+            "The model does not say what inputs it takes.", hint="Give them with --inputs FILE.npz, by name."
+        )
+    random = np.random.default_rng([SEED, number])
+    return {name: _make(name, spec, random) for name, spec in specs.items() if not spec.optional}
+
+
+def _make(name: str, spec: InputSpec, random: np.random.Generator) -> Array:
+    if spec.shape is None:
+        raise InputError(
+            f"The model does not say the shape of its input '{name}'.", hint="Give the inputs with --inputs FILE.npz."
+        )
+    shape = tuple(FREE.get(k, LENGTH) if size is None else size for k, size in enumerate(spec.shape))
+    dtype = any_dtype(spec.dtype)
+    if dtype.kind in "iub":
+        return _whole(name, spec, shape, random).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def _whole(name: str, spec: InputSpec, shape: tuple[int, ...], random: np.random.Generator) -> Array:
+    lower = name.lower()
+    if "mask" in lower or spec.dtype == "bool":
+        mask = np.ones(shape, np.int64)
+        if len(shape) > 1 and shape[0] > 1 and shape[-1] > 3:
+            mask[1, ..., -(shape[-1] // 4) :] = 0
+        return mask
+    if "position" in lower:
+        return np.broadcast_to(np.arange(shape[-1] if shape else 1), shape).copy()
+    if "token_type" in lower or "segment" in lower:
+        return random.integers(0, min(2, spec.limit or 2), shape)
+    return random.integers(0, spec.limit or VOCABULARY, shape)

@@ -1,0 +1,175 @@
+"""One side of a comparison: a model in a worker, a live object in this process, or a recorded trace."""
+
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from parity.adapter import Adapter, Array, load_adapter
+from parity.align.view import GraphView
+from parity.errors import EngineError, InputError
+from parity.graph import InputSpec
+from parity.measure import session as jobs
+from parity.models import ModelReference
+from parity.trace.store import read_trace
+from parity.worker import Message, Worker
+
+_tokens = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOptions:
+    """How a side is to be opened.
+
+    Attributes:
+        options: For `Adapter.open`.
+        python: The interpreter of its environment.
+        threads: That its engine may use.
+        timeout: Seconds of silence after which its worker counts as hung.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: str = sys.executable
+    threads: int = 1
+    timeout: float = 600.0
+
+
+class Side:
+    """An opened model, wherever it lives.
+
+    Args:
+        role: ``reference`` or ``candidate``.
+        model: The reference to the model, or a live object with its adapter's name.
+        options: How to open it.
+
+    Raises:
+        InputError: The model cannot be opened as asked.
+        EngineError: Its framework crashed or is not installed.
+    """
+
+    def __init__(self, role: str, model: ModelReference | tuple[Any, str], options: SideOptions) -> None:
+        self.role = role
+        self._token = f"{role}-{next(_tokens)}"
+        self._worker: Worker | None = None
+        self._adapter: Adapter | None = None
+        if isinstance(model, ModelReference):
+            self.text, self.adapter = model.text, model.adapter
+            self._worker = Worker(
+                model.adapter, threads=options.threads, timeout=options.timeout, python=options.python
+            )
+            given: Any = model.text
+        else:
+            given, self.adapter = model
+            self.text = f"{type(given).__module__}.{type(given).__qualname__}"
+            self._adapter = load_adapter(self.adapter)
+        try:
+            told = self._one("open_model", {"model": given, "options": dict(options.options)})
+        except BaseException:
+            self.close()
+            raise
+        self.specs = {name: InputSpec(**_spec(entry)) for name, entry in told.data["inputs"].items()}
+        self.versions: Mapping[str, str] = told.data["versions"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the worker, or closes the session of a live object; the object itself is the user's."""
+        if self._worker is not None:
+            self._worker.close()
+        elif self._adapter is not None:
+            list(jobs.close_model(self._adapter, self._token))
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name of one production run."""
+        told = self._one("run", {"names": list(inputs)}, _numbered(inputs))
+        return dict(zip(told.data["outputs"], told.arrays.values(), strict=True))
+
+    def record(self, inputs: Mapping[str, Array], folder: Path, facts: Mapping[str, Any]) -> GraphView:
+        """Records a free run into ``folder``."""
+        arguments = {"folder": str(folder), "names": list(inputs), "facts": dict(facts)}
+        self._one("trace", arguments, _numbered(inputs))
+        return GraphView(read_trace(folder))
+
+    def teach(self, own: Path, forced: Mapping[str, Mapping[str, Any]], folder: Path) -> GraphView:
+        """Records a teacher-forced run into ``folder``; see `parity.measure.session.teach`."""
+        self._one("teach", {"own": str(own), "forced": dict(forced), "folder": str(folder)})
+        return GraphView(read_trace(folder))
+
+    def regions(self, regions: Sequence[Mapping[str, Any]], precisions: Sequence[str]) -> Iterator[Message]:
+        """The output of each region in each precision; see `parity.measure.session.evaluate_regions`."""
+        return self._call("evaluate_regions", {"regions": list(regions), "precisions": list(precisions)})
+
+    def evaluate(
+        self, sites: Sequence[str], given: Mapping[str, Array], wanted: Sequence[str], precision: str = "float64"
+    ) -> dict[str, Array]:
+        """Tensors of some sites alone; see `parity.adapter.Session.evaluate`."""
+        plan = {"sites": list(sites), "given": list(given), "wanted": list(wanted), "precision": precision}
+        told = self._one("evaluate", {"plan": plan}, _numbered(given))
+        return dict(zip(wanted, told.arrays.values(), strict=True))
+
+    def weights(self, names: Sequence[str]) -> dict[str, Array]:
+        """Weights by tensor name."""
+        return {told.data["name"]: told.arrays["w"] for told in self._call("weights", {"names": list(names)})}
+
+    def _one(self, job: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array] | None = None) -> Message:
+        (message,) = self._call(job, arguments, arrays)
+        return message
+
+    def _call(
+        self, job: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
+    ) -> Iterator[Message]:
+        arguments = {"token": self._token, **arguments}
+        try:
+            if self._worker is not None:
+                yield from self._worker.call(f"{jobs.__name__}:{job}", arguments, arrays)
+            else:
+                yield from getattr(jobs, job)(self._adapter, **arguments, **(arrays or {}))
+        except InputError as error:
+            raise InputError(f"The {self.role} ({self.text}): {error.message}", hint=error.hint) from None
+        except EngineError as error:
+            error.message = f"The {self.role} ({self.text}): {error.message}"
+            raise
+
+
+def _spec(entry: Mapping[str, Any]) -> dict[str, Any]:
+    shape = entry["shape"]
+    return {**entry, "shape": None if shape is None else tuple(shape)}
+
+
+def _numbered(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {f"x{k}": array for k, array in enumerate(arrays.values())}
+
+
+LIVE: Final = {"torch": "torch", "onnx": "onnxruntime", "keras": "tensorflow", "tensorflow": "tensorflow"}
+"""Top-level package of a live object's class, or one it inherits from, and the adapter that opens it."""
+
+LIVE_JAX: Final = frozenset({"jax", "jaxlib", "flax"})
+
+
+def live_adapter(model: Any) -> str:
+    """The adapter that opens a live object.
+
+    Raises:
+        InputError: It is of no known framework.
+    """
+    packages = [kind.__module__.partition(".")[0] for kind in type(model).__mro__]
+    for package in packages:
+        if package in LIVE:
+            return LIVE[package]
+        if package in LIVE_JAX:
+            return "jax"
+    if callable(model) and "jax" in sys.modules:
+        return "jax"
+    raise InputError(
+        f"An object of type {type(model).__module__}.{type(model).__qualname__} is no model that is opened here.",
+        hint="Give a torch module, an ONNX ModelProto, a Keras or TensorFlow model, a JAX function, or a path.",
+    )

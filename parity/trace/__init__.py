@@ -1,0 +1,1 @@
+"""Recorded runs on disk: safetensors shards and a manifest."""

@@ -1,0 +1,332 @@
+"""The trace store: a folder of safetensors shards, written as a run goes on, and a manifest, written last.
+
+The manifest is what makes a trace whole: a recording that was killed has none and is told so. Shards are read by
+mapping, so that of a trace larger than memory only what is looked at is in memory.
+"""
+
+import json
+import mmap
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from parity.adapter import Array
+from parity.dtypes import FLOAT_DTYPES
+from parity.errors import InputError
+from parity.graph import Site, Traced
+from parity.trace.signature import Signature, signature
+
+FORMAT: Final = "framework-parity-trace/1"
+MANIFEST: Final = "manifest.json"
+UNFINISHED: Final = "manifest.unfinished"
+
+SHARD: Final = 64 * 2**20
+"""Bytes after which a shard is written."""
+
+SMALL: Final = 4096
+"""Elements up to which a weight is stored in a trace; of a larger one there is the signature alone."""
+
+SAME_ORDER: Final = frozenset({"identity", "reshape"})
+"""Kinds whose output is the input, number by number."""
+
+_NAMES: Final[Mapping[str, np.dtype[Any]]] = {
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "BF16": FLOAT_DTYPES["bfloat16"],
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
+    "I16": np.dtype(np.int16),
+    "I8": np.dtype(np.int8),
+    "U64": np.dtype(np.uint64),
+    "U32": np.dtype(np.uint32),
+    "U16": np.dtype(np.uint16),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+    "C64": np.dtype(np.complex64),
+    "C128": np.dtype(np.complex128),
+}
+_CODES: Final = {dtype: code for code, dtype in _NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """What the manifest says of one tensor.
+
+    Attributes:
+        dtype: NumPy's name, or ``bfloat16``.
+        shape: Its own; the stored array may have another one of as many elements.
+        signature: Of its numbers.
+        shard: Number of the file that holds them; None where they are not stored.
+        stored_as: Name of the array in the file.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    signature: Signature
+    shard: int | None = None
+    stored_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole recorded run.
+
+    Attributes:
+        folder: Where it lies.
+        sites: Operator calls in execution order.
+        ends: Inputs and outputs by name.
+        tensors: Every tensor made by a site or given as an input, by name.
+        weights: Signatures of the weights that sites read.
+        facts: Versions, options, hashes, as the manifest holds them.
+    """
+
+    folder: Path
+    sites: tuple[Site, ...]
+    ends: Traced
+    tensors: Mapping[str, TensorEntry]
+    weights: Mapping[str, TensorEntry]
+    facts: Mapping[str, Any]
+    _shards: dict[int, dict[str, Array]] = field(default_factory=dict)
+
+    def __contains__(self, name: object) -> bool:
+        entry = self.tensors.get(str(name)) or self.weights.get(str(name))
+        return entry is not None and entry.shard is not None
+
+    def array(self, name: str) -> Array:
+        """The numbers of a tensor, or of a small weight, mapped from its shard.
+
+        Raises:
+            KeyError: They are not stored.
+        """
+        entry = self.tensors.get(name) or self.weights.get(name)
+        if entry is None or entry.shard is None:
+            raise KeyError(name)
+        if entry.shard not in self._shards:
+            self._shards[entry.shard] = read_shard(_shard_path(self.folder, entry.shard))
+        return self._shards[entry.shard][entry.stored_as].reshape(entry.shape)
+
+
+class TraceWriter:
+    """Writes a trace as a run goes on; a sink for `Session.trace`.
+
+    Args:
+        folder: Made if need be; must not hold a whole trace.
+
+    Raises:
+        InputError: It holds one, or cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if (folder / MANIFEST).exists():
+            raise InputError(
+                f"{folder} already holds a recorded trace.", hint="Name another folder, or remove this one first."
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / UNFINISHED).write_text("A recording that has not ended.\n")
+        except OSError as error:
+            raise InputError(f"{folder} cannot be written: {error.strerror}.", hint="Name another folder.") from error
+        self.folder = folder
+        self.sites: list[Site] = []
+        self.tensors: dict[str, TensorEntry] = {}
+        self._pending: dict[str, Array] = {}
+        self._bytes = 0
+        self._shard = 0
+
+    def __call__(self, site: Site, made: Mapping[str, Array]) -> None:
+        """Takes a site with the tensors that it made; those of a mere reshaping share the numbers of its input."""
+        self.sites.append(site)
+        source = self.tensors.get(site.inputs[0]) if site.kind in SAME_ORDER and site.inputs else None
+        for name, array in made.items():
+            if source is not None and _same_count(source, array):
+                self.tensors[name] = replace(source, shape=array.shape)
+            else:
+                self.add(name, array)
+
+    def add(self, name: str, array: Array) -> None:
+        """Takes one tensor."""
+        self.tensors[name] = self._entry(name, array, stored=True)
+
+    def _entry(self, name: str, array: Array, *, stored: bool) -> TensorEntry:
+        stored = stored and array.dtype in _CODES
+        if stored:
+            self._pending[name] = np.array(array, order="C")  # a copy: the framework may write the memory again
+            self._bytes += array.nbytes
+        entry = TensorEntry(array.dtype.name, array.shape, signature(array), self._shard if stored else None, name)
+        if self._bytes >= SHARD:
+            self._flush()
+        return entry
+
+    def _flush(self) -> None:
+        if self._pending:
+            write_shard(_shard_path(self.folder, self._shard), self._pending)
+            self._shard += 1
+        self._pending, self._bytes = {}, 0
+
+    def finish(self, ends: Traced, weights: Mapping[str, Array], facts: Mapping[str, Any]) -> Trace:
+        """Writes what is pending and then the manifest, which makes the trace whole.
+
+        Args:
+            ends: Of the traced run.
+            weights: Of the session; read one after the other.
+            facts: What else the manifest is to hold; JSON values.
+        """
+        read = dict.fromkeys(name for site in self.sites for name in site.inputs if name and name not in self.tensors)
+        read.update(dict.fromkeys(name for name in ends.outputs.values() if name not in self.tensors))
+        kept = {}
+        for name in read:
+            if name in weights:
+                array = np.asarray(weights[name])
+                kept[name] = self._entry(name, array, stored=array.size <= SMALL)
+        self._flush()
+        body = {
+            "format": FORMAT,
+            "facts": dict(facts),
+            "ends": asdict(ends),
+            "sites": [asdict(site) for site in self.sites],
+            "tensors": {name: asdict(entry) for name, entry in self.tensors.items()},
+            "weights": {name: asdict(entry) for name, entry in kept.items()},
+        }
+        beside = self.folder / f"{MANIFEST}.writing"
+        beside.write_text(json.dumps(body))
+        os.replace(beside, self.folder / MANIFEST)  # noqa: PTH105 – atomic
+        (self.folder / UNFINISHED).unlink()
+        return Trace(self.folder, tuple(self.sites), ends, self.tensors, kept, facts)
+
+
+def _same_count(entry: TensorEntry, array: Array) -> bool:
+    return entry.signature.count == array.size and entry.dtype == array.dtype.name
+
+
+def is_trace(folder: Path) -> bool:
+    """Whether a folder holds a trace, be it whole or not."""
+    return (folder / MANIFEST).is_file() or (folder / UNFINISHED).is_file()
+
+
+def clear_unfinished(folder: Path) -> bool:
+    """Removes what a killed recording left, and says whether there was any."""
+    if (folder / MANIFEST).exists() or not (folder / UNFINISHED).exists():
+        return False
+    shutil.rmtree(folder)
+    return True
+
+
+def read_trace(folder: Path) -> Trace:
+    """Opens a trace.
+
+    Raises:
+        InputError: It is not whole, is no trace, or was written by another version.
+    """
+    if not (folder / MANIFEST).is_file():
+        if (folder / UNFINISHED).is_file():
+            raise InputError(
+                f"The trace in {folder} is incomplete: its recording was ended before it was done.",
+                hint="Record it again with `parity record`; it replaces what is there.",
+            )
+        raise InputError(f"{folder} holds no trace.", hint="`parity record MODEL -o DIR` makes one.")
+    try:
+        body = json.loads((folder / MANIFEST).read_text())
+        if body["format"] != FORMAT:
+            raise InputError(
+                f"The trace in {folder} is of format {body['format']} and not {FORMAT}.",
+                hint="Record it again with this version.",
+            )
+        ends = body["ends"]
+        trace = Trace(
+            folder,
+            tuple(_site(site) for site in body["sites"]),
+            Traced(
+                inputs=ends["inputs"],
+                outputs=ends["outputs"],
+                named_outputs=ends["named_outputs"],
+                notes=tuple(ends["notes"]),
+            ),
+            {name: _tensor(entry) for name, entry in body["tensors"].items()},
+            {name: _tensor(entry) for name, entry in body["weights"].items()},
+            body["facts"],
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"The manifest of the trace in {folder} is damaged.", hint="Record it again.") from error
+    _check_shards(trace)
+    return trace
+
+
+def _site(entry: Mapping[str, Any]) -> Site:
+    lists = {key: tuple(entry[key]) for key in ("inputs", "outputs", "labels")}
+    return Site(**{**entry, **lists})
+
+
+def _tensor(entry: Mapping[str, Any]) -> TensorEntry:
+    return TensorEntry(
+        entry["dtype"],
+        tuple(entry["shape"]),
+        Signature(**entry["signature"]),
+        entry["shard"],
+        entry["stored_as"],
+    )
+
+
+def _check_shards(trace: Trace) -> None:
+    shards = {entry.shard for entry in (*trace.tensors.values(), *trace.weights.values()) if entry.shard is not None}
+    for shard in sorted(shards):
+        if not _shard_path(trace.folder, shard).is_file():
+            raise InputError(
+                f"The trace in {trace.folder} lacks {_shard_path(trace.folder, shard).name}.", hint="Record it again."
+            )
+
+
+def _shard_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.safetensors"
+
+
+def write_shard(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes a safetensors file: the length of the header, the header in JSON, the bytes of each array."""
+    header, offset = {}, 0
+    for name, array in arrays.items():
+        end = offset + array.nbytes
+        header[name] = {"dtype": _CODES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, end]}
+        offset = end
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with path.open("wb") as file:
+        file.write(len(head).to_bytes(8, "little"))
+        file.write(head)
+        for array in arrays.values():
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def read_shard(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, mapped and read-only.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    return dict(iterate_shard(path))
+
+
+def iterate_shard(path: Path) -> Iterator[tuple[str, Array]]:
+    """Name and array, one after the other, of a safetensors file.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(bytes(data[8 : 8 + length]))
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            begin, end = entry["data_offsets"]
+            body = data[8 + length + begin : 8 + length + end]
+            flat: Array = np.frombuffer(body, dtype=_NAMES[entry["dtype"]])
+            yield name, flat.reshape(entry["shape"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a readable safetensors file.", hint="Write it again.") from error
