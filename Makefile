@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark wheel clean
+.PHONY: help setup suite test slow lint benchmark corpus wheel clean
 
 help:  ## Say what can be made.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +37,10 @@ lint: $(READY)  ## Run the linters, the type checker and the import contracts.
 
 benchmark: $(READY)  ## Time the comparison and the suite side by side with their peers.
 	$(BIN)/python benchmarks/compare.py
+
+corpus: $(READY)  ## Build the labelled model pairs of a SEED and score `parity diff` on them.
+	$(BIN)/python scripts/make_corpus.py --seed $(SEED)
+	$(BIN)/python scripts/score_corpus.py --cases build/corpus/seed-$(SEED)
 
 wheel: $(READY)  ## Build the wheel.
 	$(BIN)/python -m build --wheel

@@ -7,33 +7,48 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from parity.assertion import assert_parity
     from parity.compare import Comparison
     from parity.errors import EngineError, InputError, ParityError
     from parity.functions import Variant, variant
+    from parity.jobs.diff import DiffOptions, DiffReport, diff
     from parity.jobs.doctor import doctor
     from parity.jobs.identify import identify
+    from parity.jobs.record import RecordOptions, record
     from parity.jobs.suite import suite
 
 __all__ = [
     "Comparison",
+    "DiffOptions",
+    "DiffReport",
     "EngineError",
     "InputError",
     "ParityError",
+    "RecordOptions",
     "Variant",
+    "assert_parity",
+    "diff",
     "doctor",
     "identify",
+    "record",
     "suite",
     "variant",
 ]
 
 _HOMES = {
     "Comparison": "parity.compare",
+    "DiffOptions": "parity.jobs.diff",
+    "DiffReport": "parity.jobs.diff",
     "EngineError": "parity.errors",
     "InputError": "parity.errors",
     "ParityError": "parity.errors",
+    "RecordOptions": "parity.jobs.record",
     "Variant": "parity.functions",
+    "assert_parity": "parity.assertion",
+    "diff": "parity.jobs.diff",
     "doctor": "parity.jobs.doctor",
     "identify": "parity.jobs.identify",
+    "record": "parity.jobs.record",
     "suite": "parity.jobs.suite",
     "variant": "parity.functions",
 }

@@ -67,6 +67,7 @@ KINDS: Final = frozenset(
         "dequantize",
         "control",  # a branch or loop that is one site
         "constant",  # made from no data: ranges, fills
+        "shape",  # reads the shape of a tensor, not its numbers
     }
 )
 """Every kind there is; the empty string stands for none of them."""
@@ -127,9 +128,13 @@ class Traced:
         named_outputs: The model itself names its outputs; otherwise they are called "0", "1", …
         notes: What a reader of the report should know of this run, as sentences: a production run that fuses what was
             traced operator by operator, a branch that these inputs did not take.
+        drawn: Weights that the model's files lack and that were drawn at random: what depends on them says nothing.
+        by_products: Outputs beside the result that exports leave out by habit: a pooler's, hidden states, caches.
     """
 
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     named_outputs: bool
     notes: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
+    by_products: tuple[str, ...] = ()

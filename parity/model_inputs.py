@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from parity.adapter import Array
-from parity.dtypes import any_dtype
+from parity.dtypes import FLOAT_DTYPES, any_dtype
 from parity.errors import InputError
 from parity.graph import InputSpec
 from parity.trace.store import read_shard
@@ -39,12 +39,17 @@ def read_inputs(path: Path) -> dict[str, Array]:
         raise InputError(f"'{path}' is neither .npz nor .safetensors.", hint="Save the inputs by name in one of them.")
     if not inputs:
         raise InputError(f"'{path}' holds no arrays.", hint="Save the model's inputs in it, by name.")
+    for name, array in inputs.items():
+        if array.dtype.kind not in "fiubc" and array.dtype.name not in FLOAT_DTYPES:
+            raise InputError(
+                f"'{name}' in '{path}' is no array of numbers but of {array.dtype}.", hint="Save it as numbers."
+            )
     return inputs
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
     except (OSError, ValueError, EOFError, KeyError) as error:
         raise InputError(f"'{path}' is not a readable .npz file of numbers.", hint=str(error)[:200]) from error
@@ -91,7 +96,7 @@ def _whole(name: str, spec: InputSpec, shape: tuple[int, ...], random: np.random
             mask[1, ..., -(shape[-1] // 4) :] = 0
         return mask
     if "position" in lower:
-        return np.broadcast_to(np.arange(shape[-1] if shape else 1), shape).copy()
+        return np.broadcast_to(np.arange(shape[-1]) if shape else 0, shape).copy()
     if "token_type" in lower or "segment" in lower:
         return random.integers(0, min(2, spec.limit or 2), shape)
     return random.integers(0, spec.limit or VOCABULARY, shape)

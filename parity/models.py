@@ -65,7 +65,7 @@ def model_reference(text: str) -> ModelReference:
         _check_file(text, prefix, rest)
         return ModelReference(text, PREFIXES[prefix])
     path = Path(text)
-    if not path.exists():
+    if not text or not path.exists():
         raise InputError(f"There is no file or folder '{text}'.", hint=FORMS)
     if path.is_dir():
         return ModelReference(text, _folder_adapter(path))
@@ -77,7 +77,7 @@ def model_reference(text: str) -> ModelReference:
 
 def _check_file(text: str, prefix: str, rest: str) -> None:
     if prefix in {"hf", "onnx", "keras"}:
-        if not Path(rest).exists():
+        if not rest or not Path(rest).exists():
             raise InputError(f"There is no file or folder '{rest}', of which '{text}' speaks.", hint=FORMS)
         return
     file, colon, name = rest.rpartition(":")

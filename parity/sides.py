@@ -15,7 +15,7 @@ from parity.graph import InputSpec
 from parity.measure import session as jobs
 from parity.models import ModelReference
 from parity.trace.store import read_trace
-from parity.worker import Message, Worker
+from parity.worker import Message, Worker, first_line
 
 _tokens = itertools.count()
 
@@ -138,6 +138,10 @@ class Side:
         except EngineError as error:
             error.message = f"The {self.role} ({self.text}): {error.message}"
             raise
+        except Exception as error:  # of a live object; a worker tells its own as an `EngineError`
+            raise EngineError(
+                f"The {self.role} ({self.text}) failed: {type(error).__name__}: {first_line(error)}"
+            ) from error
 
 
 def _spec(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ is kept for the reason given when it dies.
 import ctypes
 import json
 import math
+import mmap
 import os
 import queue
 import signal
@@ -38,6 +39,12 @@ PR_SET_PDEATHSIG = 1
 GLANCE = 0.5
 """Seconds between two looks at whether a silent worker is alive."""
 
+LARGE = 2**18
+"""Bytes from which an array is handed over in a file."""
+
+EXCHANGE = "PARITY_EXCHANGE"
+"""Environment variable that names the folder in which worker and parent hand over large arrays."""
+
 STDERR_TAIL = 2000
 """Characters of a dead worker's standard error that are looked at for a reason."""
 
@@ -65,19 +72,39 @@ class Frame:
 FRAME_START = b'{"kind": '
 
 
-def write_frame(stream: IO[bytes], frame: Frame) -> None:
+def write_frame(stream: IO[bytes], frame: Frame, exchange: Path | None = None) -> None:
     """Writes a frame: a header line of JSON, then each array's bytes in C order, little end first.
+
+    Args:
+        stream: Where to.
+        frame: What.
+        exchange: A folder of both sides. Large arrays go there as files of their own, which the reader maps and
+            removes; through a pipe they would be copied three times.
 
     Raises:
         InputError: An array holds Python objects.
     """
     arrays = {name: _sendable(name, array) for name, array in frame.message.arrays.items()}
-    heads = [{"name": name, "dtype": array.dtype.name, "shape": array.shape} for name, array in arrays.items()]
+    heads: list[dict[str, Any]] = []
+    for name, array in arrays.items():
+        head = {"name": name, "dtype": array.dtype.name, "shape": array.shape}
+        if exchange is not None and array.nbytes >= LARGE:
+            head["file"] = _handed_over(array, exchange)
+        heads.append(head)
     header = {"kind": frame.kind, "call": frame.call, "data": frame.message.data, "arrays": heads}
     stream.write(json.dumps(header).encode() + b"\n")
-    for array in arrays.values():
-        stream.write(array.tobytes())
+    for head, array in zip(heads, arrays.values(), strict=True):
+        if "file" not in head:
+            stream.write(array.tobytes())
     stream.flush()
+
+
+def _handed_over(array: Array, exchange: Path) -> str:
+    """Name of a new file in the folder that holds the array's bytes."""
+    handle, name = tempfile.mkstemp(dir=exchange)
+    with os.fdopen(handle, "wb") as file:
+        file.write(array.reshape(-1).view(np.uint8).data)
+    return name
 
 
 def _sendable(name: str, array: Array) -> Array:
@@ -99,11 +126,22 @@ def read_frame(stream: IO[bytes]) -> Frame | None:
     for head in header["arrays"]:
         dtype = any_dtype(head["dtype"])
         size = dtype.itemsize * math.prod(head["shape"])
-        data = stream.read(size)
+        data = _taken_over(head["file"]) if "file" in head else stream.read(size)
         if len(data) < size:
             return None
         arrays[head["name"]] = np.frombuffer(data, dtype=dtype).reshape(head["shape"])
     return Frame(header["kind"], Message(header["data"], arrays), header["call"])
+
+
+def _taken_over(name: str) -> "mmap.mmap | bytes":
+    """The bytes of a file that the other side wrote for this one, which is removed; none where it is gone."""
+    try:
+        with Path(name).open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        Path(name).unlink()
+    except OSError:
+        return b""
+    return data
 
 
 class Worker:
@@ -124,7 +162,8 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the process
         # -P: a file in the user's folder that is called like a module must not be imported in its place.
         command = [python, "-P", "-m", "parity.worker", adapter]
-        environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES}
+        self._exchange = tempfile.TemporaryDirectory(prefix="parity-exchange-")
+        environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES} | {EXCHANGE: self._exchange.name}
         try:
             self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
                 command,
@@ -136,6 +175,7 @@ class Worker:
             )
         except OSError as error:
             self._stderr.close()
+            self._exchange.cleanup()
             raise InputError(
                 f"The interpreter {python} cannot be started: {error.strerror}.", hint="Name a Python executable."
             ) from error
@@ -164,7 +204,7 @@ class Worker:
         number = self._calls
         request = Message({"job": job, "arguments": dict(arguments)}, arrays or {})
         try:
-            write_frame(self._stdin, Frame("call", request, number))
+            write_frame(self._stdin, Frame("call", request, number), Path(self._exchange.name))
         except BrokenPipeError:
             raise self._death() from None
         while True:
@@ -213,6 +253,7 @@ class Worker:
         with suppress(BrokenPipeError):  # of a request that a dead worker did not take
             self._stdin.close()
         self._stderr.close()
+        self._exchange.cleanup()
 
     @property
     def _stdin(self) -> IO[bytes]:
@@ -269,12 +310,13 @@ def serve(name: str) -> None:
     requests: queue.Queue[Frame] = queue.Queue()
     threading.Thread(target=_receive, args=(calls, requests), daemon=True).start()
     adapter: Any = None
+    exchange = Path(os.environ[EXCHANGE]) if EXCHANGE in os.environ else None
     while True:
         frame = requests.get()
         request = frame.message
 
         def answer(kind: str, message: Message, call: int = frame.call) -> None:
-            write_frame(answers, Frame(kind, message, call))
+            write_frame(answers, Frame(kind, message, call), exchange)
 
         try:
             adapter = adapter or load_adapter(name)

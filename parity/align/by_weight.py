@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from parity.align.alignment import CONFIDENCE, Alignment, Pair
-from parity.align.layout import Layout, find_layout
+from parity.align.layout import Layout, find_layout, likely_layout
 from parity.align.view import GraphView
 from parity.graph import Site
 from parity.trace.signature import Signature
@@ -32,6 +32,9 @@ LEAST: Final = 4
 
 SAME_WEIGHT: Final = 2e-3
 """Distance of signatures up to which weights are the same: half precision rounds them this far."""
+
+NEAR: Final = 0.1
+"""Distance up to which numbers alone tell an arrangement; beyond, one of many may come nearer by chance."""
 
 LOOSE: Final = 0.9
 """Distance up to which the arrangement of two anchored tensors is believed although their numbers differ."""
@@ -63,14 +66,34 @@ def align_by_weight(reference: GraphView, candidate: GraphView, alignment: Align
         if len(mine) != len(yours):
             continue
         for one, two in zip(mine, yours, strict=True):
-            biases = _has_bias(reference, one.site), _has_bias(candidate, two.site)
-            first = one.result if biases != (True, True) else one.site.outputs[0]
-            second = two.result if biases != (True, True) else two.site.outputs[0]
-            if biases == (False, False) and (one.result == one.site.outputs[0]) != (two.result == two.site.outputs[0]):
-                first, second = one.site.outputs[0], two.site.outputs[0]
-            added += add_if_like((reference, candidate), alignment, (first, second), "weights")
+            results = _results(reference, candidate, one, two)
+            if results is not None:
+                added += add_if_like((reference, candidate), alignment, results, "weights")
             added += add_if_like((reference, candidate), alignment, (one.data, two.data), "weights")
     return added
+
+
+def _results(reference: GraphView, candidate: GraphView, one: Reader, two: Reader) -> tuple[str, str] | None:
+    """The tensors that correspond behind two readers: both with a bias or both without; None where only one has it.
+
+    Likewise where only one has an activation inside it.
+    """
+    views, readers = (reference, candidate), (one, two)
+    if _activates(one.site) != _activates(two.site):
+        return None
+    plain = [reader.site.outputs[0] for reader in readers]
+    inside = [_has_bias(view, reader.site) for view, reader in zip(views, readers, strict=True)]
+    later = [reader.result != tensor for reader, tensor in zip(readers, plain, strict=True)]
+    if inside[0] == inside[1]:
+        return (one.result, two.result) if later[0] and later[1] and not inside[0] else (plain[0], plain[1])
+    if not all(one or two for one, two in zip(inside, later, strict=True)):
+        return None
+    return (plain[0] if inside[0] else one.result), (plain[1] if inside[1] else two.result)
+
+
+def _activates(site: Site) -> bool:
+    """Whether a product or convolution has an activation inside it."""
+    return READERS[site.kind] == "linear" and bool(site.attributes.get("activation"))
 
 
 def add_if_like(views: tuple[GraphView, GraphView], alignment: Alignment, names: tuple[str, str], reason: str) -> bool:
@@ -94,10 +117,11 @@ def add_if_like(views: tuple[GraphView, GraphView], alignment: Alignment, names:
     if first.size != second.size or not first.size:
         return False
     fit = find_layout(first, second, LOOSE)
-    if fit is None:
-        if _long(first.shape) != _long(second.shape):
+    if fit is None or fit[1] > NEAR:
+        likely = likely_layout(first, second)
+        if likely is None and fit is None and _long(first.shape) != _long(second.shape):
             return False
-        fit = Layout.reshaped(first.shape, second.shape), LOOSE
+        fit = (likely, LOOSE) if likely else fit or (Layout.reshaped(first.shape, second.shape), LOOSE)
     return alignment.add(Pair(one, two, fit[0], reason, CONFIDENCE[reason]))
 
 
@@ -111,6 +135,8 @@ def _readers(view: GraphView) -> dict[tuple[str, str], list[Reader]]:
     for site in view.trace.sites:
         family = READERS.get(site.kind)
         if family is None or not site.outputs or site.outputs[0] not in view.dynamic:
+            continue
+        if site.attributes.get("layers", 1) != 1:  # its operand is that of the first layer, its result that of the last
             continue
         roots = [view.origin(name) for name in site.inputs if name]
         weights = [name for name in roots if name in view.trace.weights and _known_again(view, name)]

@@ -7,18 +7,27 @@ axis. All of these are one form: split axes, permute them, merge axes.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.adapter import Array
 
 SAMPLES: Final = 512
 """Elements by which an arrangement is tried."""
 
+BLOCK: Final = 1 << 15
+"""Elements at a time: a block's arrays stay in the processor's cache."""
+
 MOST_AXES: Final = 5
 """Axes of more than one element up to which every order is tried."""
+
+
+CLEARLY: Final = 0.6
+"""Factor by which an order of axes must fit better than a plainer one to be taken in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +123,8 @@ def find_layout(reference: Array, candidate: Array, limit: float) -> tuple[Layou
     The distance is that of `SAMPLES` elements: the root mean square of the difference over the spread of the reference.
     """
     best: tuple[Layout, float] | None = None
-    flat = candidate.reshape(-1)
-    places = np.random.default_rng(0).integers(0, flat.size, SAMPLES) if flat.size > SAMPLES else np.arange(flat.size)
-    sample = flat[places]
     for layout in arrangements(reference.shape, candidate.shape):
-        gap = distance(_pick(layout, reference, places), sample)
+        gap = sampled_distance(layout, reference, candidate)
         if gap <= limit and (best is None or gap < best[1]):
             best = layout, gap
         if best is not None and best[1] < limit / 100:
@@ -126,8 +132,67 @@ def find_layout(reference: Array, candidate: Array, limit: float) -> tuple[Layou
     return best
 
 
+def likely_layout(reference: Array, candidate: Array) -> Layout | None:
+    """The layout that two tensors of other numbers most likely have; None where only a reshaping fits the shapes.
+
+    Where their axes are the same but for one that is elsewhere, as channels are, the place of that one is told by what
+    lies along each axis: its mean and spread stay much the same where single numbers do not.
+    """
+    best: tuple[float, Layout] | None = None
+    ours, theirs = ([_profile(array, axis) for axis in range(array.ndim)] for array in (reference, candidate))
+    for axes in _moves(reference.ndim):
+        shape = tuple(reference.shape[axis] for axis in axes)
+        if shape == candidate.shape:
+            gap = math.prod(distance(ours[axis], theirs[k]) for k, axis in enumerate(axes) if shape[k] > 1)
+            if best is None or gap < CLEARLY * best[0]:
+                best = gap, Layout(reference.shape, reference.shape, axes, shape)
+    if best is not None:
+        return best[1]
+    found = list(arrangements(reference.shape, candidate.shape))
+    if len(found) < 2:
+        return None
+    if not _fits([size for size in reference.shape if size > 1], candidate.shape):
+        del found[0]  # the mere reshaping
+    return min(found, key=lambda one: sampled_distance(one, reference, candidate))
+
+
+def _moves(rank: int) -> list[tuple[int, ...]]:
+    """Orders of axes in which at most one is not in its place among the others, the plain one first."""
+    plain = tuple(range(rank))
+    found = [plain]
+    for axis in reversed(plain):
+        rest = [one for one in plain if one != axis]
+        found += [(*rest[:place], axis, *rest[place:]) for place in plain]
+    return list(dict.fromkeys(found))
+
+
+def _profile(array: Array, axis: int) -> NDArray[np.float64]:
+    """Mean and spread of what lies at each place of an axis, in units of how they vary; shape (2, length)."""
+    rows = np.moveaxis(array.astype(np.float64), axis, 0).reshape(array.shape[axis], -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.stack([rows.mean(1), rows.std(1)])
+        found = found - found.mean(1, keepdims=True)
+        scaled: NDArray[np.float64] = found / np.maximum(found.std(1, keepdims=True), np.finfo(np.float64).tiny)
+    return scaled
+
+
+def sampled_distance(layout: Layout, reference: Array, candidate: Array) -> float:
+    """The distance of `SAMPLES` elements of the arranged reference and the candidate; see `distance`."""
+    places = _places(candidate.size)
+    return distance(_pick(layout, reference, places), candidate.reshape(-1)[places])
+
+
+@cache
+def _places(size: int) -> NDArray[np.intp]:
+    if size <= SAMPLES:
+        return np.arange(size)
+    return np.random.default_rng(0).integers(0, size, SAMPLES)
+
+
 def _pick(layout: Layout, reference: Array, places: Array) -> Array:
     """Elements of the arranged tensor at flat ``places``, without arranging all of it."""
+    if not layout.split:
+        return reference.reshape(-1)[places]
     middle = tuple(layout.split[axis] for axis in layout.axes)
     at = np.unravel_index(places, middle)
     back = np.argsort(layout.axes)
@@ -136,30 +201,26 @@ def _pick(layout: Layout, reference: Array, places: Array) -> Array:
 
 
 def distance(a: Array, b: Array) -> float:
-    """Root mean square of the difference of two arrays of one shape, in units of the spread of the first.
+    """Root mean square of the difference of two arrays of one size, in units of the spread of the first.
 
-    Equal infinities and NaN in the same places count as equal; in different places the distance is infinite.
+    Equal infinities and NaN in the same places count as equal; in different places the distance is infinite. Where the
+    first one does not vary, the unit is its size.
     """
-    wide, other = a.astype(np.float64), b.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        gap = wide - other
-    odd = ~np.isfinite(gap)
-    if odd.any():
-        same = (wide == other) | (np.isnan(wide) & np.isnan(other))
-        if (odd & ~same).any():
-            return math.inf
-        gap = gap[~odd]
-    return _rms(gap) / _unit(wide)
-
-
-def _unit(array: Array) -> float:
-    finite = array[np.isfinite(array)]
-    if not finite.size:
-        return 1.0
-    spread = float(finite.std())
-    size = _rms(finite)
-    return spread if spread > 1e-6 * size else size or 1.0
-
-
-def _rms(array: Array) -> float:
-    return math.sqrt(float(np.mean(np.square(array)))) if array.size else 0.0
+    first, second = a.reshape(-1), b.reshape(-1)
+    count, total, squares, gaps = 0, 0.0, 0.0, 0.0
+    for start in range(0, first.size, BLOCK):
+        x = first[start : start + BLOCK].astype(np.float64)
+        y = second[start : start + BLOCK].astype(np.float64)
+        if not np.isfinite(np.einsum("i,i->", x, y)):
+            odd = ~(np.isfinite(x) & np.isfinite(y))
+            if not ((x == y) | (np.isnan(x) & np.isnan(y)))[odd].all():
+                return math.inf
+            x, y = x[~odd], y[~odd]
+        count, total, squares = count + x.size, total + float(x.sum()), squares + float(np.einsum("i,i->", x, x))
+        gap = x - y
+        gaps += float(np.einsum("i,i->", gap, gap))
+    if not count:
+        return 0.0
+    size, mean = math.sqrt(squares / count), total / count
+    spread = math.sqrt(max(squares / count - mean * mean, 0.0))
+    return math.sqrt(gaps / count) / (spread if spread > 1e-6 * size else size or 1.0)

@@ -16,18 +16,23 @@ class Region:
         boundary: The aligned tensors that it reads, on both sides the same but for inputs that one side ignores.
         reference_sites: Names of the reference's sites in execution order.
         candidate_sites: Names of the candidate's sites in execution order.
+        reference_settled: Whole-number tensors that only shapes decide, taken as the reference recorded them.
+        candidate_settled: Likewise of the candidate.
     """
 
     pair: Pair
     boundary: tuple[Pair, ...]
     reference_sites: tuple[str, ...]
     candidate_sites: tuple[str, ...]
+    reference_settled: tuple[str, ...] = ()
+    candidate_settled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
     sites: frozenset[int]
     pairs: frozenset[str]
+    settled: frozenset[str]
 
 
 def find_region(
@@ -54,19 +59,22 @@ def find_region(
         if not one_sided:
             break
         passed |= one_sided
-    boundary = sorted(ours.pairs | theirs.pairs, key=reference.order)
+    boundary = sorted(ours.pairs | theirs.pairs, key=lambda name: (reference.order(name), name))
     return Region(
         pair,
         tuple(alignment.of_reference[name] for name in boundary),
         tuple(reference.trace.sites[k].name for k in sorted(ours.sites)),
         tuple(candidate.trace.sites[k].name for k in sorted(theirs.sites)),
+        tuple(sorted(ours.settled)),
+        tuple(sorted(theirs.settled)),
     )
 
 
 def _walk(view: GraphView, pairs: dict[str, Pair], target: str, passed: set[str]) -> _Walk:
-    """Sites behind ``target`` up to the nearest aligned tensors, and these by the reference's names."""
+    """Sites behind ``target`` up to aligned and settled tensors; the former by the reference's names."""
     sites: set[int] = set()
     found: set[str] = set()
+    settled: set[str] = set()
     waiting = [target]
     seen = {target}
     while waiting:
@@ -78,9 +86,12 @@ def _walk(view: GraphView, pairs: dict[str, Pair], target: str, passed: set[str]
         at = view.producer.get(name)
         if at is None or at in sites:
             continue
+        if view.settled(name):
+            settled.add(name)
+            continue
         sites.add(at)
         for one in view.trace.sites[at].inputs:
             if one and one not in seen:
                 seen.add(one)
                 waiting.append(one)
-    return _Walk(frozenset(sites), frozenset(found))
+    return _Walk(frozenset(sites), frozenset(found), frozenset(settled))

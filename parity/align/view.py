@@ -1,6 +1,7 @@
 """A trace as a graph: who makes and who reads each tensor, and which of them depend on the inputs."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,10 +40,25 @@ class GraphView:
 
     @cached_property
     def dynamic(self) -> frozenset[str]:
-        """Tensors that depend on the model's inputs."""
-        found = set(self.trace.ends.inputs.values())
+        """Tensors that depend on the numbers of the model's inputs, not on their shapes alone."""
+        return self._behind(self.trace.ends.inputs.values())
+
+    @cached_property
+    def arbitrary(self) -> frozenset[str]:
+        """Tensors that depend on weights which were drawn at random."""
+        return self._behind(self.trace.ends.drawn)
+
+    def settled(self, tensor: str) -> bool:
+        """Whether a tensor holds whole numbers that the inputs' shapes decide: it is taken as it was recorded."""
+        entry = self.trace.tensors.get(tensor)
+        whole = entry is not None and entry.dtype.startswith(("int", "uint", "bool"))
+        return whole and tensor not in self.dynamic and tensor in self.trace
+
+    def _behind(self, sources: Iterable[str]) -> frozenset[str]:
+        """Some tensors and all that are made of them."""
+        found = set(sources)
         for site in self.trace.sites:
-            if any(name in found for name in site.inputs):
+            if site.kind != "shape" and any(name in found for name in site.inputs):
                 found.update(name for name in site.outputs if name)
         return frozenset(found)
 
@@ -81,5 +97,5 @@ class GraphView:
             for site in self.trace.sites
             if site.kind not in LAYOUT
             for name in site.outputs
-            if name in self.dynamic and name in self.trace.tensors
+            if name in self.dynamic and name in self.trace.tensors and name not in self.arbitrary
         ]

@@ -140,11 +140,12 @@ def _pair(text: str, sign: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _axes(text: str, option: str) -> tuple[str, tuple[int, ...]]:
-    name, axes = _pair(text, ":", option, "NAME:0,3,1,2")
+    form = "0:0,2,3,1" if option == "--candidate-output-perm" else "NAME:0,3,1,2"
+    name, axes = _pair(text, ":", option, form)
     try:
         return name, tuple(int(axis) for axis in axes.split(","))
     except ValueError:
-        raise InputError(f"{option} {text}: '{axes}' is no list of axes.", hint="Write it as NAME:0,3,1,2.") from None
+        raise InputError(f"{option} {text}: '{axes}' is no list of axes.", hint=f"Write it as {form}.") from None
 
 
 def _number(text: str) -> int:
@@ -159,10 +160,14 @@ def _allowed(text: str) -> tuple[str, float | None]:
     rule, equals, value = text.partition("=")
     if rule not in RULES:
         raise InputError.unknown("rule", rule, RULES)
+    hint = "Write it as precision=1e-3."
     try:
-        return rule, float(value) if equals else None
+        limit = float(value) if equals else None
     except ValueError:
-        raise InputError(f"--allow {text}: '{value}' is no number.", hint="Write it as precision=1e-3.") from None
+        raise InputError(f"--allow {text}: '{value}' is no number.", hint=hint) from None
+    if limit is not None and not limit >= 0:
+        raise InputError(f"--allow {text}: '{value}' is no limit of an error.", hint=hint)
+    return rule, limit
 
 
 def _read_map(file: Path | None) -> Sequence[tuple[str, str]]:
@@ -172,10 +177,12 @@ def _read_map(file: Path | None) -> Sequence[tuple[str, str]]:
         return ()
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return [(str(one), str(two)) for one, two in found.items()]
     except OSError as error:
         raise InputError(f"--map {file} cannot be read: {error.strerror}.") from None
-    except (ValueError, AttributeError) as error:
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
         raise InputError(
-            f"--map {file} is no JSON object of names: {error}.", hint='Write {"reference tensor": "candidate tensor"}.'
-        ) from None
+            f"--map {file} is no JSON object of names.", hint='Write {"reference tensor": "candidate tensor"}.'
+        )
+    return list(found.items())

@@ -20,6 +20,14 @@ from numpy.typing import NDArray
 from parity.adapter import Array
 from parity.dtypes import float_dtype
 
+Float64 = NDArray[np.float64]
+
+BLOCK: Final = 1 << 15
+"""Elements at a time: a block's arrays stay in the processor's cache."""
+
+EXPONENT: Final = np.int64(0x7FF0000000000000)
+"""The bits of a float64 that hold its exponent."""
+
 HALF_ULP_RMS: Final = 0.5 / math.sqrt(3.0)
 """Root mean square of an error spread evenly over half an ulp to either side, in ulp."""
 
@@ -78,7 +86,7 @@ def ratio(error: float, floor: float) -> float:
 def local_error(
     *, exact: Array, twin: Array, candidate: Array, candidate_exact: Array | None, dtype: str
 ) -> LocalError:
-    """Measures a region. All arrays are of one shape.
+    """Measures a region. All arrays are of one size and order; they are read block by block.
 
     Args:
         exact: z, float64.
@@ -87,28 +95,75 @@ def local_error(
         candidate_exact: The candidate's region in float64; None where it cannot be computed so.
         dtype: The floating-point type in which both are meant to be computed.
     """
-    z, t, y = (_wide(one) for one in (exact, twin, candidate))
-    g = None if candidate_exact is None else _wide(candidate_exact)
-    finite = np.isfinite(z) & np.isfinite(t) & np.isfinite(y)
-    if g is not None:
-        finite &= np.isfinite(g)
-    fine, fine_z = np.isfinite(y), np.isfinite(z)
-    kept_z = z[finite]
-    twin_error, error = t[finite] - kept_z, y[finite] - kept_z
-    step = _ulp(kept_z, dtype)
-    gap = None if g is None else g[finite] - kept_z
-    return LocalError(
-        count=z.size,
-        scale=rms(kept_z),
-        floor=max(rms(twin_error), HALF_ULP_RMS * rms(step)),
-        error=rms(error),
-        gap=None if gap is None else rms(gap),
-        rounding=None if g is None else rms(y[finite] - g[finite]),
-        max_abs=largest(error),
-        max_gap=None if gap is None else ratio(largest(gap), max(largest(twin_error), largest(step) / 2)),
-        finite_lost=int(np.count_nonzero(fine_z & ~fine)),
-        finite_gained=int(np.count_nonzero(fine & ~fine_z)),
-    )
+    arrays = [_flat(one) for one in (exact, twin, candidate)]
+    own = None if candidate_exact is None else _flat(candidate_exact)
+    total = _Sums(dtype)
+    for start in range(0, arrays[0].size, BLOCK):
+        place = slice(start, start + BLOCK)
+        z, t, y = (_wide(one[place]) for one in arrays)
+        total.add(z, t, y, None if own is None else _wide(own[place]))
+    return total.result(has_own=own is not None)
+
+
+class _Sums:
+    """Sums of squares and greatest magnitudes over blocks."""
+
+    def __init__(self, dtype: str) -> None:
+        info = ml_dtypes.finfo(float_dtype(dtype))
+        self._eps, self._least = float(info.eps), float(info.smallest_normal)
+        self._count = self._finite = self._lost = self._gained = 0
+        self._squares = dict.fromkeys(("z", "twin", "error", "gap", "rounding", "ulp"), 0.0)
+        self._largest = dict.fromkeys(self._squares, 0.0)
+
+    def add(self, z: Float64, twin: Float64, candidate: Float64, own: Float64 | None) -> None:
+        self._count += z.size
+        if not np.isfinite(dot(z, twin) + dot(candidate, z if own is None else own)):
+            z, twin, candidate, own = self._finite_only(z, twin, candidate, own)
+        self._finite += z.size
+        self._note("z", z)
+        self._note("twin", twin - z)
+        self._note("error", candidate - z)
+        self._note("ulp", np.maximum(_power_of_two(z), self._least) * self._eps)
+        if own is not None:
+            self._note("gap", own - z)
+            self._note("rounding", candidate - own)
+
+    def _finite_only(
+        self, z: Float64, twin: Float64, candidate: Float64, own: Float64 | None
+    ) -> tuple[Float64, Float64, Float64, Float64 | None]:
+        fine_z, fine = np.isfinite(z), np.isfinite(candidate)
+        self._lost += int(np.count_nonzero(fine_z & ~fine))
+        self._gained += int(np.count_nonzero(fine & ~fine_z))
+        kept = fine_z & fine & np.isfinite(twin)
+        if own is not None:
+            kept &= np.isfinite(own)
+        return z[kept], twin[kept], candidate[kept], None if own is None else own[kept]
+
+    def _note(self, name: str, values: Float64) -> None:
+        if values.size:
+            self._squares[name] += dot(values, values)
+            self._largest[name] = max(self._largest[name], float(values.max()), -float(values.min()))
+
+    def result(self, *, has_own: bool) -> LocalError:
+        size = {name: math.sqrt(total / self._finite) if self._finite else 0.0 for name, total in self._squares.items()}
+        most = self._largest
+        return LocalError(
+            count=self._count,
+            scale=size["z"],
+            floor=max(size["twin"], HALF_ULP_RMS * size["ulp"]),
+            error=size["error"],
+            gap=size["gap"] if has_own else None,
+            rounding=size["rounding"] if has_own else None,
+            max_abs=most["error"],
+            max_gap=ratio(most["gap"], max(most["twin"], most["ulp"] / 2)) if has_own else None,
+            finite_lost=self._lost,
+            finite_gained=self._gained,
+        )
+
+
+def dot(a: Float64, b: Float64) -> float:
+    """Sum of products of two vectors, without the threads of a BLAS, which get in the way of the workers."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def rms(array: NDArray[Any]) -> float:
@@ -121,20 +176,17 @@ def rms(array: NDArray[Any]) -> float:
     return unit * math.sqrt(float(np.mean(np.square(array / unit))))
 
 
-def largest(array: NDArray[Any]) -> float:
-    """Greatest magnitude; 0 for no elements."""
-    return float(np.max(np.abs(array))) if array.size else 0.0
-
-
-def _wide(array: Array) -> NDArray[np.float64]:
+def _flat(array: Array) -> Array:
     if array.dtype.kind == "c":
         array = np.ascontiguousarray(array).view(array.real.dtype)
+    return np.asarray(array).reshape(-1)
+
+
+def _wide(array: Array) -> Float64:
     with np.errstate(invalid="ignore"):
-        return np.asarray(array).astype(np.float64).reshape(-1)
+        return array.astype(np.float64, copy=False)
 
 
-def _ulp(z: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
-    """Spacing of the dtype's numbers at each z."""
-    info = ml_dtypes.finfo(float_dtype(dtype))
-    size = np.maximum(np.abs(z), float(info.smallest_normal))
-    return np.asarray(np.ldexp(float(info.eps), np.frexp(size)[1] - 1), np.float64)
+def _power_of_two(z: Float64) -> Float64:
+    """The greatest power of two up to the magnitude of each number: its bits without sign and significand."""
+    return (z.view(np.int64) & EXPONENT).view(np.float64)

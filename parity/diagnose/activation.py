@@ -13,7 +13,7 @@ from parity.align.view import GraphView
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.chains import Activation, sweep
 from parity.dtypes import FLOAT_DTYPES
-from parity.errors import EngineError
+from parity.errors import ParityError
 from parity.sides import Side
 
 SAME: Final = 1e-5
@@ -84,11 +84,9 @@ def counterparts(
         else:
             left.remove(two)
             yield one, two
-    telling = [one for one in waiting if one.variant is not None]
-    others = [two for two in left if two.variant is not None]
-    if len(waiting) == len(left):
-        yield from zip(waiting, left, strict=True)
-    elif len(telling) == len(others):
+    telling = [one for one in waiting if one.telling]
+    others = [two for two in left if two.telling]
+    if len(telling) == len(others):
         yield from zip(telling, others, strict=True)
 
 
@@ -106,7 +104,12 @@ def _by_tensor(
 
 
 def compare(one: Activation, two: Activation) -> Difference | None:
-    """The difference of two activations; None where they are the same function up to rounded constants."""
+    """The difference of two activations; None where they are the same function up to rounded constants.
+
+    Two functions of no name are none either: a norm's root is one, and has causes of its own.
+    """
+    if not (one.telling or two.telling):
+        return None
     same_name = one.variant is not None and one.name == two.name
     if one.values is None or two.values is None:
         unsure = one.variant is None or two.variant is None
@@ -118,8 +121,6 @@ def compare(one: Activation, two: Activation) -> Difference | None:
     worst = int(np.argmax(gap))
     narrow = FLOAT_DTYPES[one.dtype].itemsize == 2
     if gap[worst] <= SAME or (same_name and (narrow or gap[worst] <= SAME_NARROW)):
-        return None
-    if one.variant is None and two.variant is None and gap[worst] <= SAME_NARROW:
         return None
     return Difference(one, two, float(gap[worst]), float(sweep(one.dtype)[worst]))
 
@@ -167,6 +168,7 @@ def _fix(difference: Difference) -> str:
 
 def _repair(reference: Side, difference: Difference) -> Repair:
     ours, theirs = difference.reference.chain, difference.candidate.chain
+    shape = difference.reference.shape
 
     def repair(part: Part, overrides: dict[str, Array]) -> None:
         x = part.value(theirs.source, overrides)
@@ -175,8 +177,9 @@ def _repair(reference: Side, difference: Difference) -> Repair:
         zeros = {name: np.zeros(1) for name in ours.biases}
         sites = [site.name for site in ours.sites]
         try:
-            made = reference.evaluate(sites, {ours.source: x, **zeros}, [ours.target])[ours.target]
-        except EngineError:
+            given = {ours.source: x.reshape(shape), **zeros}
+            made = reference.evaluate(sites, given, [ours.target])[ours.target]
+        except ParityError:
             return
         overrides[theirs.target] = made.reshape(x.shape)
 

@@ -66,6 +66,26 @@ class Part:
         assert self.side is not None  # noqa: S101 – a case is made of parts that can be evaluated
         return self.side.evaluate([site.name for site in self.sites], {**self.given, **overrides}, names, precision)
 
+    def alone(self, site: Site, given: Mapping[str, Array]) -> Array:
+        """What one operator makes of other numbers, also of another shape, in float64; its weights are its own."""
+        assert self.side is not None  # noqa: S101
+        return self.side.evaluate([site.name], given, [site.outputs[0]])[site.outputs[0]]
+
+    def between(self, source: str, target: str) -> tuple[str, ...]:
+        """Names of the sites on the way from one tensor to another."""
+        reached, needed = {source}, {target}
+        onward = []
+        for site in self.sites:
+            if any(name in reached for name in site.inputs):
+                reached.update(name for name in site.outputs if name)
+                onward.append(site)
+        back = []
+        for site in reversed(onward):
+            if any(name in needed for name in site.outputs):
+                needed.update(name for name in site.inputs if name)
+                back.append(site.name)
+        return tuple(reversed(back))
+
     def weight(self, name: str) -> Array:
         """The numbers of a weight."""
         if name not in self._weights:
@@ -128,15 +148,20 @@ class Case:
         region: Which.
         reference: The reference's part.
         candidate: The candidate's part.
-        measure: How far they are apart.
+        measure: How far they are apart; None for whole numbers and truth values.
         dtype: The type in which both are meant to be computed.
     """
 
     region: Region
     reference: Part
     candidate: Part
-    measure: LocalError
+    measure: LocalError | None
     dtype: str
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the region makes whole numbers or truth values, which are the same or not."""
+        return self.reference.value(self.reference.target).dtype.kind in "iub"
 
     @cached_property
     def exact(self) -> Float64:
@@ -155,9 +180,16 @@ class Case:
         return value.reshape(self.exact.shape) - self.exact
 
     def share(self, overrides: Mapping[str, Array]) -> float:
-        """Share of the gap, as a root mean square, that goes away with these overrides; at most 1, below 0 if worse."""
-        before, after = finite_rms(self.gap), finite_rms(self.residual(overrides))
+        """Share of the gap that goes away with these overrides; at most 1, below 0 if worse.
+
+        The gap's size is its root mean square, and for whole numbers the number of elements that are not the same.
+        """
+        before, after = self.size(self.gap), self.size(self.residual(overrides))
         return 1.0 - after / before if before else 0.0
+
+    def size(self, gap: Float64) -> float:
+        """How large a gap is."""
+        return float(np.count_nonzero(gap)) if self.whole else finite_rms(gap)
 
 
 def finite_rms(array: Float64) -> float:

@@ -4,10 +4,43 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from parity.diagnose import activation, overflow, precision, weights
+from parity.diagnose import (
+    activation,
+    attention_mask,
+    attention_scale,
+    batch_dependence,
+    normalization_epsilon,
+    normalization_form,
+    normalization_mode,
+    overflow,
+    padding,
+    pooling_divisor,
+    precision,
+    recurrent_form,
+    resize_coordinates,
+    rotary_form,
+    rounding_mode,
+    softmax_axis,
+    weights,
+)
 from parity.diagnose.explain import Examiner
 
-FUNCTION: Final[Sequence[Examiner]] = (weights.examine,)
+FUNCTION: Final[Sequence[Examiner]] = (
+    normalization_epsilon.examine,
+    normalization_form.examine,
+    normalization_mode.examine,
+    softmax_axis.examine,
+    attention_scale.examine,
+    attention_mask.examine,
+    rotary_form.examine,
+    batch_dependence.examine,
+    recurrent_form.examine,
+    rounding_mode.examine,
+    padding.examine,
+    resize_coordinates.examine,
+    pooling_divisor.examine,
+    weights.examine,
+)
 """Causes of a region whose two functions differ, beside activations; the narrower ones first."""
 
 ROUNDING: Final[Sequence[Examiner]] = (precision.examine,)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parity.adapter import Array
 from parity.align.view import GraphView
 from parity.dtypes import FLOAT_DTYPES
-from parity.errors import EngineError, InputError
+from parity.errors import InputError, ParityError
 from parity.functions import Variant
 from parity.functions.identify import Identification, Identifier, identify
 from parity.graph import LAYOUT, POINTWISE, Site
@@ -67,17 +67,24 @@ class Activation:
         dtype: The type that it computes in.
         values: What it gives on the sweep of that type, in float64; None where only recorded numbers tell.
         identification: As `parity.functions.identify` says; None where nothing finite came out.
+        shape: That its input had in the run.
     """
 
     chain: Chain
     dtype: str
     values: Float64 | None
     identification: Identification | None
+    shape: tuple[int, ...]
 
     @property
     def variant(self) -> Variant | None:
         """The variant that it is; None for another function."""
         return None if self.identification is None else self.identification.variant
+
+    @property
+    def telling(self) -> bool:
+        """Whether it is a known activation, and not one that leaves everything as it is."""
+        return self.variant is not None and self.variant.name != "identity"
 
     @property
     def name(self) -> str:
@@ -220,13 +227,16 @@ class Prober:
         return whole
 
     def probe(self, chain: Chain) -> Activation | None:
-        """A chain evaluated on the sweep and identified; None where it cannot be evaluated."""
+        """A chain evaluated on the sweep and identified; None where it cannot be evaluated, or is of whole numbers."""
+        entry = self.view.entry(chain.source)
+        if entry is not None and entry.dtype not in FLOAT_DTYPES:
+            return None
         dtype = self._dtype(chain)
         if self.side is None:
             return self._from_record(chain, dtype)
         try:
             values = self.evaluate(chain, sweep(dtype))
-        except (EngineError, InputError, ValueError):
+        except (ParityError, ValueError):
             return None
         if values is None or not np.isfinite(values).any():
             return None
@@ -237,7 +247,7 @@ class Prober:
             found = _identifier(dtype).identify(rounded)
         except InputError:
             found = None
-        return Activation(chain, dtype, values, found)
+        return Activation(chain, dtype, values, found, self._shape(chain))
 
     def _from_record(self, chain: Chain, dtype: str) -> Activation | None:
         trace = self.view.trace
@@ -245,7 +255,7 @@ class Prober:
             return None
         x, y = trace.array(chain.source).reshape(-1), trace.array(chain.target).reshape(-1)
         try:
-            return Activation(chain, dtype, None, identify(x, y))
+            return Activation(chain, dtype, None, identify(x, y), self._shape(chain))
         except InputError:
             return None
 
@@ -253,13 +263,17 @@ class Prober:
         entry = self.view.entry(chain.source)
         return entry.dtype if entry is not None and entry.dtype in FLOAT_DTYPES else "float32"
 
+    def _shape(self, chain: Chain) -> tuple[int, ...]:
+        entry = self.view.entry(chain.source)
+        return () if entry is None else entry.shape
+
     def evaluate(self, chain: Chain, x: Array) -> Float64 | None:
         """The chain at ``x`` of shape (n,), in float64; tried on a vector, then in the shape that the model had."""
         try:
             values = self._at(chain, x)
             if values.shape == x.shape:
                 return values.astype(np.float64)
-        except (EngineError, InputError):
+        except ParityError:
             pass
         entry = self.view.entry(chain.source)
         if entry is None or not entry.signature.count:
@@ -290,7 +304,7 @@ class Prober:
         x = sweep(whole.dtype).astype(np.float64)
         before = x
         if inner.chain.source != whole.chain.source:
-            sites = tuple(site for site in whole.chain.sites if site not in inner.chain.sites)
+            sites = whole.chain.sites[: whole.chain.sites.index(inner.chain.sites[0])]
             lead = Chain(whole.chain.source, inner.chain.source, sites)
             moved = self.evaluate(lead, x)
             if moved is None or not _straight(x, moved):

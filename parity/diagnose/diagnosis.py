@@ -9,14 +9,14 @@ import numpy as np
 
 from parity.align.alignment import Alignment
 from parity.compare.local import ratio, rms
-from parity.diagnose import activation, causes
+from parity.diagnose import activation, causes, conditioning
 from parity.diagnose.case import Case, Hypothesis, Part
 from parity.diagnose.chains import Activation, Prober
 from parity.diagnose.explain import Explained, explain
 from parity.errors import EngineError
 from parity.findings import Finding, counted
 from parity.graph import Site
-from parity.layerwise.location import location, words
+from parity.layerwise.location import location, module, words
 from parity.layerwise.measuring import Layer, Measurer
 
 SEEN: Final = 0.1
@@ -58,10 +58,12 @@ class Diagnosis:
     Attributes:
         findings: Faults, the one that acts first first; equal ones at several places are one.
         activations: Activations of both sides, counterparts side by side.
+        excused: Layers, by the reference's tensor, that are no farther off than rounded inputs would take them.
     """
 
     findings: tuple[Finding, ...]
     activations: tuple[tuple[Activation, Activation], ...]
+    excused: frozenset[str]
 
 
 class Doctor:
@@ -75,6 +77,7 @@ class Doctor:
     def __init__(self, measurer: Measurer, alignment: Alignment) -> None:
         self.measurer = measurer
         self.alignment = alignment
+        self._excused: set[str] = set()
 
     def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         """The findings of some layers, and of activations that differ where the layers do not show it."""
@@ -93,7 +96,7 @@ class Doctor:
             for difference in known
             if difference.candidate.chain.sites[-1].name not in explained
         ]
-        return Diagnosis(tuple(_told_once(faults)), tuple(pairs))
+        return Diagnosis(tuple(_told_once(faults)), tuple(pairs), frozenset(self._excused))
 
     def _activations(self) -> list[tuple[Activation, Activation]]:
         views = self.measurer.reference, self.measurer.candidate
@@ -106,15 +109,18 @@ class Doctor:
     def case(self, layer: Layer) -> Case | None:
         """A layer with both parts ready to be evaluated; None where one side is only a trace."""
         measurer, region = self.measurer, layer.region
-        if measurer.teacher is None or measurer.pupil is None or layer.measure is None:
+        if measurer.teacher is None or measurer.pupil is None or layer.status == "untested":
             return None
         recorded = measurer.reference.trace
         ours, theirs = {}, {}
         for pair in region.boundary:
             array = recorded.array(pair.reference)
             ours[pair.reference], theirs[pair.candidate] = array, pair.layout.apply(array)
-        for view, given in ((measurer.reference, ours), (measurer.candidate, theirs)):
-            for name in view.trace.ends.inputs.values():
+        for view, given, settled in (
+            (measurer.reference, ours, region.reference_settled),
+            (measurer.candidate, theirs, region.candidate_settled),
+        ):
+            for name in (*settled, *view.trace.ends.inputs.values()):
                 given.setdefault(name, view.trace.array(name))
         pair = region.pair
         return Case(
@@ -140,6 +146,8 @@ class Doctor:
             "overflow": [*causes.OVERFLOW, *causes.of_function(known)],
         }[layer.status]
         try:
+            if layer.status == "rounding" and conditioning.is_noise(case):
+                return self._excuse(layer)
             if layer.status == "function":
                 found = explain(case, examiners)
                 faults = self._from_explained(layer, case, found)
@@ -148,7 +156,13 @@ class Doctor:
                 faults = [self._fault(layer, first, None, {})] if first else []
         except EngineError:
             faults = []
+        if not faults and layer.status == "function" and conditioning.is_noise(case):
+            return self._excuse(layer)
         return faults or [self._unexplained(layer)]
+
+    def _excuse(self, layer: Layer) -> list[Fault]:
+        self._excused.add(layer.region.pair.reference)
+        return []
 
     def _by_probe(self, layer: Layer, known: Sequence[activation.Difference]) -> list[Fault]:
         """The differing activations in a region that cannot be evaluated on both sides."""
@@ -232,6 +246,8 @@ def projection(case: Case) -> dict[str, Any]:
 
     With its standard error, the residuals taken as independent; see `parity.functions.identify`.
     """
+    if case.measure is None:
+        return {}
     target = case.candidate.target
     try:
         native = case.candidate.values([target], precision="native")[target].astype(np.float64)
@@ -251,7 +267,7 @@ def projection(case: Case) -> dict[str, Any]:
 def _numbers(layer: Layer) -> dict[str, Any]:
     measure = layer.measure
     if measure is None:
-        return {}
+        return {} if layer.unequal is None else {"unequal": layer.unequal}
     return {
         "excess": measure.excess,
         "noise_floor": measure.floor,
@@ -277,15 +293,16 @@ def _told_once(faults: Sequence[Fault]) -> list[Finding]:
 def _finding(faults: Sequence[Fault]) -> Finding:
     first = faults[0]
     one = first.hypothesis
-    places = list(dict.fromkeys(words(fault.reference) for fault in faults))
+    by_place = {(fault.reference["tensor"], fault.candidate.get("site")): module(fault.reference) for fault in faults}
+    places = list(dict.fromkeys(by_place.values()))
     where = words(first.reference)
-    also = f" and at {counted(len(places) - 1, 'further place')}" if len(places) > 1 else ""
+    also = f" and at {counted(len(by_place) - 1, 'further place')}" if len(by_place) > 1 else ""
     share = f"; this explains {first.share:.1%} of the difference there" if first.share is not None else ""
     unseen = _how_seen(first.evidence) if first.layer is None else ""
     evidence = dict(first.evidence)
-    if len(places) > 1:
+    if len(by_place) > 1:
         evidence["places"] = places[:PLACES]
-        evidence["count"] = len(places)
+        evidence["count"] = len(by_place)
     if first.share is not None:
         evidence["share"] = first.share
     return Finding(

@@ -6,7 +6,7 @@ from typing import Final
 
 from parity.adapter import Array
 from parity.diagnose.case import Case, Hypothesis
-from parity.errors import EngineError
+from parity.errors import ParityError
 
 ENOUGH: Final = 0.9
 """Share of the gap that must go away for a cause to be believed."""
@@ -56,7 +56,7 @@ def _careful(examine: Examiner, case: Case) -> Iterator[Hypothesis]:
     """The hypotheses of one cause; where an operator cannot be evaluated as it needs, those that it had until then."""
     try:
         yield from examine(case)
-    except EngineError:
+    except ParityError:
         return
 
 
@@ -84,5 +84,5 @@ def _share(case: Case, hypotheses: Sequence[Hypothesis]) -> float:
             if hypothesis.repair is not None:
                 hypothesis.repair(case.candidate, overrides)
         return case.share(overrides) if overrides else 0.0
-    except (EngineError, ValueError):
+    except (ParityError, ValueError):
         return 0.0

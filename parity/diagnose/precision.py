@@ -21,27 +21,29 @@ TF32_BITS: Final = 13
 """Bits of a float32 significand that TF32 drops."""
 
 EXPLAINS: Final = 0.5
-"""Coefficient of the error on the simulated one from which the precision is named."""
+"""Correlation of the error with the simulated one from which the precision is named."""
 
 
 def examine(case: Case) -> Iterator[Hypothesis]:
-    """The lower precision whose rounding of operands and weights gives the very errors that the candidate makes."""
+    """The lower precision whose rounding of operands and weights gives the very errors that the candidate makes.
+
+    Where the candidate's own operators make tensors of a narrower type, it is that one.
+    """
     error = _rounding(case)
-    best = max(((_coefficient(error, _simulated(case, name)), name) for name in HIDDEN), default=(0.0, ""))
     cast = narrow_sites(case.candidate)
-    coefficient, name = best
-    bits = effective_bits(case.measure.scale, rms(error.reshape(-1)))
-    if coefficient < EXPLAINS:
-        name = _cast_dtype(case.candidate, cast) or ""
+    names = [_cast_dtype(case.candidate, cast)] if cast else list(HIDDEN)
+    coefficient, name = max((_correlation(error, _simulated(case, name)), name) for name in names)
+    bits = effective_bits(rms(case.exact.reshape(-1)), rms(error.reshape(-1)))
+    known = bool(cast) or coefficient >= EXPLAINS
     yield Hypothesis(
         rule="precision",
         message=f"its tensors say {case.dtype}, but it keeps {bits:.1f} significant bits"
-        + (f", as if computed in {name}" if name else ""),
+        + (f", as if computed in {name}" if known else ""),
         expected=case.dtype,
-        observed=name or f"{bits:.0f} significant bits",
+        observed=name if known else "fewer significant bits",
         fix=f"Compute this operator in {case.dtype}, or declare the lower precision with --candidate-dtype.",
         places={"candidate": cast},
-        evidence={"effective_bits": bits, "coefficient": coefficient},
+        evidence={"effective_bits": bits, "correlation": coefficient},
     )
 
 
@@ -60,12 +62,11 @@ def narrow_sites(part: Part) -> list[str]:
     ]
 
 
-def _cast_dtype(part: Part, sites: list[str]) -> str | None:
+def _cast_dtype(part: Part, sites: list[str]) -> str:
+    """The 16-bit type of the first of these sites."""
     entries = part.view.trace.tensors
-    for site in part.sites:
-        if site.name in sites:
-            return next(entries[name].dtype for name in site.outputs if name in entries)
-    return None
+    first = next(site for site in part.sites if site.name == sites[0])
+    return next(entries[name].dtype for name in first.outputs if name in entries)
 
 
 def _rounding(case: Case) -> Float64:
@@ -99,7 +100,7 @@ def rounded_to(array: Array, name: str) -> Float64:
         return array.astype(FLOAT_DTYPES[name]).astype(np.float64)
 
 
-def _coefficient(error: Float64, simulated: Float64) -> float:
+def _correlation(error: Float64, simulated: Float64) -> float:
     fine = np.isfinite(error) & np.isfinite(simulated)
     power = float(np.vdot(simulated[fine], simulated[fine]))
     size = float(np.vdot(error[fine], error[fine]))

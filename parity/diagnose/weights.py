@@ -92,7 +92,9 @@ def relation(ours: Float64, theirs: Float64) -> str:
     if not theirs.any():
         return "all zero"
     for name, dtype in FLOAT_DTYPES.items():
-        if name != "float64" and np.array_equal(ours.astype(dtype).astype(np.float64), theirs):
+        with np.errstate(over="ignore"):
+            rounded = ours.astype(dtype).astype(np.float64)
+        if name != "float64" and np.array_equal(rounded, theirs):
             return f"rounded to {name}"
     if _equal(np.sort(ours, axis=None), np.sort(theirs, axis=None)):
         return _rearranged(ours, theirs)

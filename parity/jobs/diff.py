@@ -2,15 +2,17 @@
 
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from parity.adapter import Array
 from parity.align.view import GraphView
 from parity.findings import environment
+from parity.jobs.diff_optimizer import blamed_on_optimizer, is_optimized, plain_options
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_report import DiffReport, make_report
-from parity.jobs.diff_run import Opened, Told, run_once, specs_of
+from parity.jobs.diff_run import Opened, RunResult, Task, run_once, specs_of
 from parity.model_inputs import make_inputs, read_inputs
 from parity.models import ModelReference, model_reference
 from parity.sides import Side, SideOptions, live_adapter
@@ -50,13 +52,27 @@ def diff(
         for number, given in enumerate(sets):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
             told = progress if len(sets) == 1 else _numbered(progress, number)
-            results.append(run_once(ours, theirs, given, options, Told(folder, told)))
+            task = Task(given, folder, told)
+            result = run_once(ours, theirs, task, options)
+            if theirs.side is not None and result.differs and is_optimized(theirs.side.adapter, options):
+                result = _without_optimizer(result, ours, candidate, task, options)
+            results.append(result)
         versions = {
             f"{role} ({one.side.adapter})": dict(one.side.versions)
             for role, one in (("reference", ours), ("candidate", theirs))
             if one.side is not None
         }
     return make_report(results, options, environment(versions, options.threads))
+
+
+def _without_optimizer(result: RunResult, ours: Opened, candidate: Any, task: Task, options: DiffOptions) -> RunResult:
+    """The result with what only the candidate's graph optimiser does told so."""
+    plain = plain_options(options)
+    folder = task.folder / "plain"
+    folder.mkdir()
+    with ExitStack() as stack:
+        theirs = _open("candidate", candidate, plain, stack)
+        return blamed_on_optimizer(result, run_once(ours, theirs, replace(task, folder=folder), plain), options)
 
 
 def _numbered(progress: Progress, number: int) -> Progress:

@@ -44,8 +44,8 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
     """One report of one or more runs: that of the worst, and whether the shape of the inputs decides."""
     worst = max(results, key=lambda one: sum(finding.severity == "error" for finding in one.findings))
     findings = [_allowed(one, worst, options.allowed) for one in worst.findings]
-    clean = [one for one in results if not one.findings]
-    if clean and worst.findings and any(one.inputs != worst.inputs for one in clean):
+    clean = [one for one in results if not one.differs]
+    if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
     verdict = _verdict(findings, worst)
     first = next((layer for layer in worst.layers if layer.guilty), None)

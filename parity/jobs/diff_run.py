@@ -1,7 +1,7 @@
 """One set of inputs through both models: recorded, aligned, measured, explained."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,16 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Where a run may write, and whom it tells how far it is.
+class Task:
+    """One set of inputs to compare on, where to write meanwhile, and whom to tell how far it is.
 
     Attributes:
+        given: Inputs by name, as the reference takes them.
         folder: For traces; removed afterwards.
         progress: As in `diff`.
     """
 
+    given: Mapping[str, Array]
     folder: Path
     progress: Progress
 
@@ -95,16 +97,22 @@ class RunResult:
     inconclusive: str
     notes: Sequence[str]
 
+    @property
+    def differs(self) -> bool:
+        """Whether a fault was found."""
+        return any(finding.severity == "error" for finding in self.findings)
 
-def run_once(ours: Opened, theirs: Opened, given: dict[str, Array], options: DiffOptions, told: Told) -> RunResult:
+
+def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> RunResult:
     """Compares two opened sides on one set of inputs."""
+    given = task.given
     moved_inputs, moved = candidate_inputs(given, specs_of(theirs), options.candidate_input_perm)
-    told.progress("runs", 0, 2)
-    first, unsteady = _outputs(ours, given, told.folder)
-    second, more = _outputs(theirs, moved_inputs, told.folder)
-    told.progress("runs", 2, 2)
-    reference = ours.view or _recorded(ours, given, told.folder / "reference")
-    candidate = theirs.view or _recorded(theirs, moved_inputs, told.folder / "candidate")
+    task.progress("runs", 0, 2)
+    first, unsteady = _outputs(ours, given, task.folder)
+    second, more = _outputs(theirs, moved_inputs, task.folder)
+    task.progress("runs", 2, 2)
+    reference = ours.view or _recorded(ours, given, task.folder / "reference")
+    candidate = theirs.view or _recorded(theirs, moved_inputs, task.folder / "candidate")
     outputs, findings = compare_outputs(
         first or _traced_outputs(reference),
         second or _traced_outputs(candidate),
@@ -118,12 +126,15 @@ def run_once(ours: Opened, theirs: Opened, given: dict[str, Array], options: Dif
         find_ends(reference, candidate, moved),
         mapped=options.mapped,
         teacher=theirs.side,
-        folder=told.folder,
+        folder=task.folder,
     )
     measurer = Measurer.of((reference, candidate), (ours.side, theirs.side), (ours.dtype, theirs.dtype))
-    layers = measurer.layers(alignment, lambda done, total: told.progress("layers", done, total))
+    layers = measurer.layers(alignment, lambda done, total: task.progress("layers", done, total))
     layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
-    diagnosis = Doctor(measurer, alignment).diagnose(layers, lambda k, n: told.progress("causes", k, n))
+    diagnosis = Doctor(measurer, alignment).diagnose(layers, lambda k, n: task.progress("causes", k, n))
+    layers = [
+        replace(layer, status="ok") if layer.region.pair.reference in diagnosis.excused else layer for layer in layers
+    ]
     return RunResult(
         inputs={name: array.shape for name, array in given.items()},
         findings=[*unsteady, *more, *findings, *diagnosis.findings],

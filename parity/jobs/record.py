@@ -136,8 +136,8 @@ def model_hash(text: str) -> str | None:
     """
     path = Path(text)
     if not path.exists() and text.count(":"):
-        prefix, _, rest = text.partition(":")
-        path = Path(rest) if prefix == "hf" else Path(rest.rpartition(":")[0])
+        rest = text.partition(":")[2]
+        path = Path(rest) if Path(rest).exists() else Path(rest.rpartition(":")[0])
     if not path.exists() or not path.name:
         return None
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())

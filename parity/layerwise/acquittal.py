@@ -62,6 +62,6 @@ def _wider(measurer: Measurer, alignment: Alignment, layer: Layer) -> Layer:
 
 def _same(layer: Layer) -> bool:
     if layer.measure is None:
-        return layer.equal is True
+        return layer.unequal == 0
     gap = layer.measure.gap_excess
     return layer.status == "ok" and gap is not None and gap <= SAME

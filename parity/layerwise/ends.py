@@ -61,7 +61,7 @@ def candidate_inputs(
     by_order = list(specs.values())
     for k, (name, array) in enumerate(inputs.items()):
         spec = specs.get(name) or (by_order[k] if len(by_order) == len(inputs) else None)
-        axes = permutations.get(name) or _channels_moved(array.shape, spec)
+        axes = permutations.get(name, _channels_moved(array.shape, spec))
         if axes is not None:
             if sorted(axes) != list(range(array.ndim)):
                 raise InputError(
@@ -112,13 +112,28 @@ def _matched(ours: Mapping[str, str], theirs: Mapping[str, str], *, named: bool)
     return list(zip(ours, theirs, strict=False))
 
 
-def output_places(view: GraphView) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class OutputPlace:
+    """What the reference says of one of its outputs.
+
+    Attributes:
+        location: Where it is made.
+        arbitrary: It depends on weights that were drawn at random.
+        by_product: Exports leave it out by habit.
+    """
+
+    location: Mapping[str, Any]
+    arbitrary: bool
+    by_product: bool
+
+
+def output_places(view: GraphView) -> dict[str, OutputPlace]:
     """Where each output is made, by its name."""
     found = {}
     for name, tensor in view.trace.ends.outputs.items():
         site = view.site_of(tensor)
-        place = location([site] if site is not None else [], tensor)
-        found[name] = {**place, "output": name}
+        place = {**location([site] if site is not None else [], tensor), "output": name}
+        found[name] = OutputPlace(place, tensor in view.arbitrary, name in view.trace.ends.by_products)
     return found
 
 
@@ -128,9 +143,11 @@ def compare_outputs(
     *,
     named: bool,
     permutations: Mapping[int, tuple[int, ...]],
-    places: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, OutputPlace],
 ) -> tuple[list[OutputRow], list[Finding]]:
     """One row an output of the reference, and what is wrong with their number and shapes.
+
+    An output that depends on weights drawn at random is passed over: the model's files do not say what it is.
 
     Args:
         reference: Its outputs.
@@ -146,6 +163,8 @@ def compare_outputs(
     rows, findings = [], []
     for number, (name, ours) in enumerate(reference.items()):
         other = partner.get(name)
+        if places[name].arbitrary:
+            continue
         if other is None:
             findings.append(_missing(name, len(reference), len(candidate), places[name]))
             rows.append(OutputRow(name=name, candidate=None, dtype=None, shape=None, max_abs=None, relative=None))
@@ -168,20 +187,20 @@ def _permuted(array: Array, axes: tuple[int, ...] | None, number: int) -> Array:
     return array.transpose(axes)
 
 
-def _missing(name: str, ours: int, theirs: int, place: Mapping[str, Any]) -> Finding:
+def _missing(name: str, ours: int, theirs: int, place: OutputPlace) -> Finding:
     return Finding(
         rule="missing-output",
-        severity="error",
+        severity="note" if place.by_product else "error",
         message=f"Output '{name}' of the reference has no counterpart: the candidate gives "
         f"{counted(theirs, 'output')} and not {ours}.",
         fix="Export the model with all of its outputs.",
-        location={"reference": place},
+        location={"reference": place.location},
         expected=counted(ours, "output"),
         observed=counted(theirs, "output"),
     )
 
 
-def _shape(names: tuple[str, str], ours: Array, theirs: Array, place: Mapping[str, Any]) -> Finding:
+def _shape(names: tuple[str, str], ours: Array, theirs: Array, place: OutputPlace) -> Finding:
     name, other = names
     fit = find_layout(ours, theirs, 0.05) if ours.size == theirs.size and ours.size else None
     how = f": the same numbers, {fit[0].words()}" if fit else ""
@@ -191,7 +210,7 @@ def _shape(names: tuple[str, str], ours: Array, theirs: Array, place: Mapping[st
         message=f"Output '{name}' has shape {list(theirs.shape)} in the candidate and {list(ours.shape)} in the "
         f"reference{how}.",
         fix="If this layout is meant, say so with --candidate-output-perm NUMBER:AXES." if fit else "",
-        location={"reference": place, "candidate": other},
+        location={"reference": place.location, "candidate": other},
         expected=str(list(ours.shape)),
         observed=str(list(theirs.shape)),
     )

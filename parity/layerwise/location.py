@@ -42,12 +42,11 @@ def common_scope(sites: Sequence[Site]) -> str:
     return ".".join(shared)
 
 
-def words(place: Mapping[str, Any] | str | None) -> str:
-    """A place as one would say it."""
-    if place is None:
-        return "–"
-    if isinstance(place, str):
-        return place
-    name = str(place.get("scope") or place.get("site") or place.get("tensor") or "")
-    source = f" ({place['source']})" if place.get("source") else ""
-    return f"{name}{source}"
+def module(place: Mapping[str, Any]) -> str:
+    """A place by its module, or where that is not known by its operator or tensor."""
+    return str(place.get("scope") or place.get("site") or place.get("tensor") or "")
+
+
+def words(place: Mapping[str, Any]) -> str:
+    """A place as one would say it: the module, with the source line where it is known."""
+    return module(place) + (f" ({place['source']})" if place.get("source") else "")

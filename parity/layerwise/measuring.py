@@ -42,8 +42,8 @@ class Layer:
         region: Which.
         dtype: The type in which it is meant to be computed.
         propagated: Distance of the two free runs at its tensor, in units of the reference's spread.
-        measure: Its local error; None where it could not be compared.
-        equal: For whole numbers and truth values: whether they are the same; None for others.
+        measure: Its local error; None for whole numbers, and where it could not be compared.
+        unequal: For whole numbers and truth values: the share of elements that are not the same; None for others.
         status: ``ok``, ``function``, ``rounding``, ``overflow`` or ``untested``.
         reason: Why it is untested.
     """
@@ -52,7 +52,7 @@ class Layer:
     dtype: str
     propagated: float
     measure: LocalError | None
-    equal: bool | None = None
+    unequal: float | None = None
     status: str = "ok"
     reason: str = ""
 
@@ -137,7 +137,8 @@ class Measurer:
         for pair in region.boundary:
             name = pair.candidate if candidate else pair.reference
             given[name] = with_folder(pair.source(for_candidate=candidate, of_candidate=not self.taught), numbers)
-        for name in view.trace.ends.inputs.values():  # inputs that the other side does not have
+        settled = region.candidate_settled if candidate else region.reference_settled
+        for name in (*settled, *view.trace.ends.inputs.values()):  # inputs that the other side does not have
             given.setdefault(name, {"tensor": name, "layout": None, "folder": str(view.trace.folder)})
         wanted = region.pair.candidate if candidate else region.pair.reference
         return {"sites": list(sites), "given": given, "wanted": wanted}
@@ -187,8 +188,8 @@ def judged(layer: Layer, results: Results) -> Layer:
     """A layer with its measure and status."""
     twin, candidate, own = results.twin, results.candidate, results.candidate_exact
     if twin.dtype.kind in "iub":
-        same = bool(np.array_equal(candidate.reshape(twin.shape), twin))
-        return replace(layer, equal=same, status="ok" if same else "function")
+        unequal = float(np.mean(candidate.reshape(twin.shape) != twin)) if twin.size else 0.0
+        return replace(layer, unequal=unequal, status="function" if unequal else "ok")
     if results.exact is not None:
         measure = local_error(
             exact=results.exact, twin=twin, candidate=candidate, candidate_exact=own, dtype=layer.dtype

@@ -84,8 +84,7 @@ def _evidence(finding: Finding) -> str:
     if (bits := found.get("effective_bits")) is not None:
         said.append(f"{bits:.1f} significant bits")
     if places := found.get("places"):
-        more = found["count"] - len(places)
-        said.append(f"at {', '.join(places)}{f' and {more} more' if more > 0 else ''}")
+        said.append(f"at {', '.join(places)}{' …' if found['count'] > len(places) else ''}")
     return "; ".join(said)
 
 

@@ -72,7 +72,7 @@ def _phrases(finding: Finding) -> list[str]:
 
 def _name(finding: Finding) -> str:
     """The implementation without its adapter."""
-    return finding.location.get("candidate", "").partition(": ")[2]
+    return str(finding.location.get("candidate", "")).partition(": ")[2]
 
 
 def _in_full(finding: Finding) -> Text:

@@ -48,7 +48,8 @@ def signature(array: Array) -> Signature:
     flat = np.asarray(array).reshape(-1)
     if flat.dtype.kind != "f" or flat.dtype.itemsize < 4:
         flat = flat.astype(np.float64 if flat.dtype.kind in "iu" else np.float32)
-    total = float(np.add.reduce(flat, dtype=np.float64)) if flat.size else 0.0
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        total = float(np.add.reduce(flat, dtype=np.float64)) if flat.size else 0.0
     finite = flat
     if not np.isfinite(total):
         finite = flat[np.isfinite(flat)]

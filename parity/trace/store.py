@@ -246,14 +246,16 @@ def read_trace(folder: Path) -> Trace:
                 outputs=ends["outputs"],
                 named_outputs=ends["named_outputs"],
                 notes=tuple(ends["notes"]),
+                drawn=tuple(ends["drawn"]),
+                by_products=tuple(ends["by_products"]),
             ),
             {name: _tensor(entry) for name, entry in body["tensors"].items()},
             {name: _tensor(entry) for name, entry in body["weights"].items()},
             body["facts"],
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _check_shards(trace)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"The manifest of the trace in {folder} is damaged.", hint="Record it again.") from error
-    _check_shards(trace)
     return trace
 
 
@@ -273,12 +275,25 @@ def _tensor(entry: Mapping[str, Any]) -> TensorEntry:
 
 
 def _check_shards(trace: Trace) -> None:
-    shards = {entry.shard for entry in (*trace.tensors.values(), *trace.weights.values()) if entry.shard is not None}
-    for shard in sorted(shards):
-        if not _shard_path(trace.folder, shard).is_file():
-            raise InputError(
-                f"The trace in {trace.folder} lacks {_shard_path(trace.folder, shard).name}.", hint="Record it again."
-            )
+    """Holds the manifest against the headers of the shards, so that no number asked for later is missing.
+
+    Raises:
+        InputError: A shard is missing or damaged.
+        ValueError: A shard holds other tensors than the manifest says; KeyError, TypeError: likewise.
+    """
+    by_shard: dict[int, list[TensorEntry]] = {}
+    for entry in (*trace.tensors.values(), *trace.weights.values()):
+        if entry.shard is not None:
+            by_shard.setdefault(entry.shard, []).append(entry)
+    for shard, entries in sorted(by_shard.items()):
+        path = _shard_path(trace.folder, shard)
+        if not path.is_file():
+            raise InputError(f"The trace in {trace.folder} lacks {path.name}.", hint="Record it again.")
+        held = read_shard(path)
+        for entry in entries:
+            array = held[entry.stored_as]
+            if array.reshape(entry.shape).shape != entry.shape or array.dtype.name != entry.dtype:
+                raise ValueError(entry.stored_as)
 
 
 def _shard_path(folder: Path, number: int) -> Path:
@@ -324,9 +339,16 @@ def iterate_shard(path: Path) -> Iterator[tuple[str, Array]]:
         for name, entry in header.items():
             if name == "__metadata__":
                 continue
-            begin, end = entry["data_offsets"]
-            body = data[8 + length + begin : 8 + length + end]
-            flat: Array = np.frombuffer(body, dtype=_NAMES[entry["dtype"]])
-            yield name, flat.reshape(entry["shape"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            yield name, _stored(data[8 + length :], entry)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not a readable safetensors file.", hint="Write it again.") from error
+
+
+def _stored(body: memoryview, entry: Mapping[str, Any]) -> Array:
+    """One array of a safetensors file, of its bytes after the header."""
+    dtype, shape = _NAMES[entry["dtype"]], tuple(entry["shape"])
+    begin, end = entry["data_offsets"]
+    array: Array = np.frombuffer(body[begin:end], dtype=dtype).reshape(shape)
+    if array.shape != shape or not 0 <= begin <= end == begin + array.nbytes:
+        raise ValueError(f"{entry} does not fit")
+    return array

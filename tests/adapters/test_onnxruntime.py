@@ -8,7 +8,6 @@ import pytest
 
 from parity.adapter import Adapter, Implementation
 from parity.dtypes import FLOAT_DTYPES
-from parity.errors import InputError
 from parity.functions import variant
 
 onnx = pytest.importorskip("onnx")
@@ -76,12 +75,6 @@ def operators(model: "onnx.ModelProto", tmp_path, *, level: str, approximate: bo
 def test_it_is_an_adapter() -> None:
     assert isinstance(adapter, Adapter)
     assert {"onnx", "onnxruntime"} <= set(adapter.versions())
-
-
-def test_opening_a_model_is_refused_with_its_name_and_what_there_is_instead() -> None:
-    with pytest.raises(InputError, match=r"model\.onnx") as refusal:
-        adapter.open("model.onnx", {})
-    assert "parity suite --adapter onnxruntime" in refusal.value.hint
 
 
 def test_names_are_unique_and_all_levels_are_there() -> None:

@@ -184,8 +184,8 @@ def test_encoder_layers_fast_path_is_exact_gelu_on_the_cpu(monkeypatch: pytest.M
         assert (y - rebuilt("torch.nn.functional.gelu[approximate=tanh]")).abs().max() > 1e-4
 
 
-def test_adapter_satisfies_the_protocol_and_opens_nothing_yet() -> None:
+def test_adapter_satisfies_the_protocol_and_refuses_what_it_does_not_read() -> None:
     assert isinstance(adapter, Adapter)
     assert adapter.versions() == {"torch": torch.__version__}
     with pytest.raises(InputError, match="cannot open"):
-        adapter.open("model.pt2", {})
+        adapter.open("model.h5", {})

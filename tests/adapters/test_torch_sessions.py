@@ -547,9 +547,13 @@ def test_evaluation_names_what_is_missing() -> None:
     for sites, given, precision in ((["cos"], {}, "native"), (["sin"], {}, "native"), (["sin"], {"input": x}, "int8")):
         with pytest.raises(InputError):
             session.evaluate(sites, given, ["sin"], precision)
-    (name,) = session.trace({"input": x}, lambda site, made: None).inputs.values()
-    with pytest.raises(InputError, match="shape"):
-        session.evaluate(["sin"], {name: floats(4)}, ["sin"], "native")
+
+
+def test_a_pointwise_site_can_be_evaluated_in_another_shape() -> None:
+    session = adapter.open(torch.sin, {})
+    (name,) = session.trace({"input": floats(3)}, lambda site, made: None).inputs.values()
+    x = floats(4)
+    assert np.allclose(session.evaluate(["sin"], {name: x}, ["sin"], "float64")["sin"], np.sin(x.astype(np.float64)))
 
 
 def test_an_example_gives_the_inputs() -> None:

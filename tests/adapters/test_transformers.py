@@ -110,7 +110,7 @@ def test_the_gradient_of_a_cube_written_out_overflows_in_float16() -> None:
     assert kernel.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_adapter_satisfies_the_protocol_and_opens_nothing_yet() -> None:
+def test_adapter_satisfies_the_protocol_and_refuses_what_it_does_not_read() -> None:
     assert isinstance(adapter, Adapter)
     assert set(adapter.versions()) == {"transformers", "torch"}
     with pytest.raises(InputError, match="cannot open"):

@@ -131,7 +131,8 @@ _SAME: Final = {
     "random": ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"),
     "quantize": ("QuantizeLinear", "DynamicQuantizeLinear"),
     "dequantize": ("DequantizeLinear",),
-    "constant": ("Shape", "Size", "Range", "ConstantOfShape", "Constant", "EyeLike"),
+    "constant": ("Range", "ConstantOfShape", "Constant", "EyeLike"),
+    "shape": ("Shape", "Size"),
 }
 _KINDS: Final = {op: kind for kind, ops in _SAME.items() for op in ops}
 

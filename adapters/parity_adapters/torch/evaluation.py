@@ -106,13 +106,8 @@ class Evaluation:
             return _cast(weight if isinstance(weight, torch.Tensor) else _scalar(weight), self._dtype)
         array, where = self._given[name], self._recording.layouts.get(name)
         tensor = from_numpy(array)
-        if where is None:
-            return _cast(tensor, self._dtype)
-        if tensor.shape != where.shape:
-            raise InputError(
-                f"The tensor '{name}' is given in shape {list(tensor.shape)}; it was {list(where.shape)} in the trace.",
-                hint="Trace the model on inputs of the wanted shape first.",
-            )
+        if where is None or tensor.shape != where.shape:  # another shape is fine for pointwise operators
+            return tensor.to(_target(tensor.dtype if where is None else where.dtype, self._dtype))
         return lay_out(tensor, where, _target(where.dtype, self._dtype))
 
     def _number(self, number: Number) -> float:
@@ -169,9 +164,9 @@ class _Argument:
     def _tensor(self, reference: Ref) -> torch.Tensor:
         tensor, where = self._fetch(reference.name), self._layouts[reference.name]
         dtype = _target(where.dtype, self._dtype)
-        if reference.written or tensor.dtype != dtype:
-            return lay_out(tensor, where, dtype)
-        return tensor
+        if tensor.shape != where.shape:
+            return tensor.to(dtype, copy=reference.written)
+        return lay_out(tensor, where, dtype) if reference.written or tensor.dtype != dtype else tensor
 
     def _in_range(self, value: float) -> float:
         """The number itself; in a narrow type the greatest that it has where it would be infinite: -1e30 as a mask."""

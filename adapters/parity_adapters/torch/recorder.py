@@ -130,6 +130,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # a class of type Any:
         self._keep_weights(known, named)
         generator = torch.get_rng_state() if known.is_random else None
         result = compute(function, args, kwargs)
+        if generator is not None and torch.equal(generator, torch.get_rng_state()):
+            generator = None  # it can draw random numbers, and drew none
         written = [tensor for each in known.written for tensor in tensors(named[each.name])]
         new = list(fresh(function, result))
         if not written and all(tensor is None or self._is_known(tensor) for tensor in new):

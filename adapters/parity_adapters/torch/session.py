@@ -24,12 +24,23 @@ class TorchSession:
         program: The model.
         dtype: What floating-point inputs are cast to; None leaves them as they are.
         notes: What a reader of the report should know of this model, beside what the program says.
+        drawn: Names of weights that its files lack and that were drawn at random.
+        by_products: Names of outputs that are not the model's result.
     """
 
-    def __init__(self, program: Program, dtype: torch.dtype | None = None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        dtype: torch.dtype | None = None,
+        notes: tuple[str, ...] = (),
+        drawn: tuple[str, ...] = (),
+        by_products: frozenset[str] = frozenset(),
+    ) -> None:
         self._program = program
         self._dtype = dtype
         self._notes = (*program.notes, *notes)
+        self._drawn = drawn
+        self._by_products = by_products
         self._recording = Recording()
 
     def __enter__(self) -> Self:
@@ -68,7 +79,14 @@ class TorchSession:
         except _SinkFailedError as failed:
             raise failed.__cause__ or failed from None
         self._recording = recorder.recording
-        return Traced(inputs=named, outputs=ends, named_outputs=are_named, notes=self._notes)
+        return Traced(
+            inputs=named,
+            outputs=ends,
+            named_outputs=are_named,
+            notes=self._notes,
+            drawn=self._drawn,
+            by_products=tuple(name for name in list(ends)[1:] if name in self._by_products),
+        )
 
     def weights(self) -> Mapping[str, Array]:
         """See `parity.adapter.Session.weights`."""

@@ -16,23 +16,32 @@ from parity_adapters.torch.programs import program
 from parity_adapters.torch.session import TorchSession
 from parity_adapters.transformers.signatures import specs
 
+BY_PRODUCTS: Final = frozenset(
+    {
+        *("pooler_output", "hidden_states", "attentions", "cross_attentions", "past_key_values"),
+        *("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions"),
+        *("decoder_hidden_states", "decoder_attentions", "router_logits", "image_hidden_states"),
+    }
+)
+"""Keys of a ``ModelOutput`` that stand beside the result."""
+
 READS: Final = "folders with config.json and *.safetensors, or hf:DIR"
 
 
 def open_model(model: Any, options: Mapping[str, str]) -> TorchSession:
     """The session of a folder or a live model; arguments and errors are those of `parity.adapter.Adapter.open`."""
     dtype = wanted_dtype(options)
-    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     if isinstance(model, str | Path):
-        model, notes = _load(str(model))
+        model, missing = _load(str(model))
     if not isinstance(model, transformers.PreTrainedModel):
         raise not_opened("transformers", type(model).__name__, READS)
     model.config.use_cache = False
-    return TorchSession(program(cast(model, dtype), specs(model)), dtype, notes)
+    return TorchSession(program(cast(model, dtype), specs(model)), dtype, _told(missing), missing, BY_PRODUCTS)
 
 
 def _load(reference: str) -> tuple[transformers.PreTrainedModel, tuple[str, ...]]:
-    """The model in a folder, and what is to be said of it."""
+    """The model in a folder, and the names of weights that the folder lacks."""
     folder = Path(reference.removeprefix("hf:"))
     if not folder.is_dir():
         if reference.startswith("hf:"):
@@ -62,8 +71,7 @@ def _load(reference: str) -> tuple[transformers.PreTrainedModel, tuple[str, ...]
             f"transformers {transformers.__version__} does not load '{folder}': {type(error).__name__}: {reason}",
             hint="Check that the folder is complete and that its model_type is known to this version.",
         ) from error
-    missing = sorted(report["missing_keys"])
-    return model.eval(), (_told(missing),) if missing else ()
+    return model.eval(), tuple(sorted(report["missing_keys"]))
 
 
 def _declared(folder: Path) -> dict[str, Any]:
@@ -89,6 +97,9 @@ def _class(declared: Mapping[str, Any]) -> Any:
     return transformers.AutoModel
 
 
-def _told(missing: list[str]) -> str:
+def _told(missing: tuple[str, ...]) -> tuple[str, ...]:
+    """What a report says of weights that the folder lacks."""
+    if not missing:
+        return ()
     shown = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
-    return f"The folder lacks {len(missing)} weights of its model ({shown}): they were drawn at random."
+    return (f"The folder lacks {len(missing)} weights of its model ({shown}): they were drawn at random.",)

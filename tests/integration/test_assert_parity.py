@@ -1,0 +1,100 @@
+"""Parity as an assertion: of files, of live objects, and as a fixture of pytest."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parity
+
+torch = pytest.importorskip("torch")
+
+X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+
+
+def network(approximate: str = "none") -> "torch.nn.Module":
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(approximate), torch.nn.Linear(16, 4)).eval()
+
+
+def test_live_objects_that_agree() -> None:
+    report = parity.assert_parity(network(), network(), {"x": X})
+    assert report.verdict == "pass"
+    assert report.coverage["compared"] == 3
+
+
+def test_live_objects_that_differ() -> None:
+    with pytest.raises(AssertionError) as caught:
+        parity.assert_parity(network(), network("tanh"), {"x": X})
+    text = str(caught.value)
+    assert text.startswith("MISMATCH")
+    assert "activation-variant" in text
+    assert "fix: " in text
+    assert "\x1b" not in text
+
+
+def test_what_cannot_tell_is_no_pass() -> None:
+    with pytest.raises(AssertionError, match="every input is zero"):
+        parity.assert_parity(network(), network(), {"x": X * 0})
+
+
+def test_options_and_several_inputs() -> None:
+    options = parity.DiffOptions(allowed={"activation-variant": None})
+    report = parity.assert_parity(network(), network("tanh"), [{"x": X}, {"x": X[:2]}], options=options)
+    assert report.coverage["input_sets"] == 2
+    assert [one.severity for one in report.findings] == ["note"]
+
+
+def test_bad_input_is_no_failed_assertion() -> None:
+    with pytest.raises(parity.InputError, match="no file or folder"):
+        parity.assert_parity(network(), "nowhere.onnx")
+    with pytest.raises(parity.InputError, match="is no model that is opened here"):
+        parity.assert_parity(network(), 3, {"x": X})
+
+
+def test_a_live_object_against_a_trace(tmp_path: Path) -> None:
+    parity.record(network(), tmp_path / "t", {"x": X})
+    assert parity.assert_parity(tmp_path / "t", network()).verdict == "pass"
+    with pytest.raises(AssertionError, match="activation-variant"):
+        parity.assert_parity(tmp_path / "t", network("tanh"))
+
+
+TESTS = """
+import sys
+import numpy as np
+
+X = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32)
+
+def test_the_fixture_loads_nothing_by_itself(request):
+    assert "torch" not in sys.modules
+    assert "parity.jobs.diff" not in sys.modules
+
+def test_same(assert_parity):
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
+    assert assert_parity(model, model, {"x": X}).verdict == "pass"
+
+def test_other(assert_parity):
+    import torch
+    linear = torch.nn.Linear(3, 4)
+    assert_parity(torch.nn.Sequential(linear, torch.nn.GELU()), torch.nn.Sequential(linear, torch.nn.SiLU()), {"x": X})
+"""
+
+
+def test_the_pytest_plugin(tmp_path: Path) -> None:
+    (tmp_path / "test_models.py").write_text(TESTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_models.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 2 passed" in done.stdout
+    assert "AssertionError: MISMATCH" in done.stdout
+    assert "activation-variant" in done.stdout
+    assert "gelu_erf" in done.stdout
