@@ -14,6 +14,7 @@ from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.chains import Activation, sweep
 from parity.dtypes import FLOAT_DTYPES
 from parity.errors import ParityError
+from parity.functions import Variant, variant
 from parity.sides import Side
 
 SAME: Final = 1e-5
@@ -22,6 +23,12 @@ constants and float32 roundings of them stay below."""
 
 SAME_NARROW: Final = 0.02
 """Likewise for a 16-bit type, whose constants are rounded more coarsely; then the identified variants decide."""
+
+LIKELY: Final = (
+    *("gelu_tanh", "gelu_erf", "quick_gelu", "silu", "relu", "identity", "relu6", "hard_swish", "leaky_relu", "elu"),
+    *("mish", "tanh", "sigmoid", "hard_sigmoid", "softplus"),
+)
+"""Variants that are tried in the place of an activation whose counterpart cannot be looked at by itself."""
 
 SETTINGS: Final = {
     "gelu_erf": 'approximate="none"; in a config: hidden_act: gelu',
@@ -131,6 +138,46 @@ def examine(case: Case, known: Sequence[Difference]) -> Iterator[Hypothesis]:
     for difference in known:
         if difference.candidate.chain.sites[-1].name in names:
             yield hypothesis(case.reference.side, difference)
+
+
+def examine_fused(case: Case, ours: Sequence[Activation]) -> Iterator[Hypothesis]:
+    """Likely activations in the place of each one of the reference's in the region.
+
+    For candidates whose own one cannot be told from what is around it: fused with a product of matrices, or not there.
+    """
+    own = {site.name for site in case.reference.sites}
+    for one in ours:
+        if one.telling and not one.chain.biases and {site.name for site in one.chain.sites} <= own:
+            yield from _injected(case, one)
+
+
+def _injected(case: Case, one: Activation) -> Iterator[Hypothesis]:
+    assert one.variant is not None  # noqa: S101 – only known activations are replaced
+    for name in LIKELY:
+        other = variant(name)
+        if other == one.variant:
+            continue
+        yield Hypothesis(
+            rule="activation-variant" if name != one.variant.name else "activation-parameter",
+            message=f"the candidate computes {other if name != 'identity' else 'no activation'} where the reference "
+            f"computes {one.name}, fused with what is around it",
+            expected=one.variant.name,
+            observed=name,
+            fix=f"Make the candidate's activation {SETTINGS.get(one.variant.name, one.name)}.",
+            places={
+                "reference": [site.name for site in one.chain.sites],
+                "candidate": [site.name for site in case.candidate.sites],
+            },
+            injection=_replacement(one, other),
+        )
+
+
+def _replacement(one: Activation, other: Variant) -> Repair:
+    def inject(part: Part, overrides: dict[str, Array]) -> None:
+        x = part.value(one.chain.source, overrides)
+        overrides[one.chain.target] = other.value(x).reshape(x.shape)
+
+    return inject
 
 
 def hypothesis(reference: Side | None, difference: Difference) -> Hypothesis:

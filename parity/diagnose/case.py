@@ -12,6 +12,7 @@ from parity.adapter import Array
 from parity.align.regions import Region
 from parity.align.view import GraphView
 from parity.compare.local import LocalError, rms
+from parity.findings import Severity
 from parity.graph import Site
 from parity.sides import Side
 
@@ -111,8 +112,8 @@ class Part:
 
 
 Repair = Callable[[Part, dict[str, Array]], None]
-"""Puts into the overrides what the candidate's part would hold without the fault; may evaluate the part with those
-that are there already."""
+"""Puts into the overrides what a part would hold without the fault, or with it; may evaluate the part with those that
+are there already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +127,10 @@ class Hypothesis:
         observed: What the candidate has.
         fix: What to change, as one can type it.
         places: Names by side: the operators or tensors where it acts.
-        repair: Makes the candidate right; None where it cannot be tried.
+        repair: Makes the candidate right; None where its operators do not let it be tried.
+        injection: Makes the reference wrong in the same way; likewise.
         evidence: Numbers of its own.
+        severity: ``note`` where it explains and is no fault.
     """
 
     rule: str
@@ -137,7 +140,9 @@ class Hypothesis:
     fix: str = ""
     places: Mapping[str, Sequence[str]] = field(default_factory=dict)
     repair: Repair | None = None
+    injection: Repair | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity = "error"
 
 
 @dataclass
@@ -174,17 +179,21 @@ class Case:
         """The candidate's output in float64 less the reference's."""
         return self.residual({})
 
-    def residual(self, overrides: Mapping[str, Array]) -> Float64:
-        """What is left of the gap with these overrides in the candidate."""
-        value = np.asarray(self.candidate.value(self.candidate.target, overrides), np.float64)
-        return value.reshape(self.exact.shape) - self.exact
+    def residual(self, repaired: Mapping[str, Array], injected: Mapping[str, Array] | None = None) -> Float64:
+        """What is left of the gap with some overrides in the candidate, and others in the reference."""
+        value = np.asarray(self.candidate.value(self.candidate.target, repaired), np.float64)
+        exact = self.exact
+        if injected:
+            moved = self.reference.value(self.reference.target, injected)
+            exact = self.region.pair.layout.apply(np.asarray(moved, np.float64))
+        return value.reshape(exact.shape) - exact
 
-    def share(self, overrides: Mapping[str, Array]) -> float:
+    def share(self, repaired: Mapping[str, Array], injected: Mapping[str, Array] | None = None) -> float:
         """Share of the gap that goes away with these overrides; at most 1, below 0 if worse.
 
         The gap's size is its root mean square, and for whole numbers the number of elements that are not the same.
         """
-        before, after = self.size(self.gap), self.size(self.residual(overrides))
+        before, after = self.size(self.gap), self.size(self.residual(repaired, injected))
         return 1.0 - after / before if before else 0.0
 
     def size(self, gap: Float64) -> float:

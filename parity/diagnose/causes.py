@@ -9,6 +9,7 @@ from parity.diagnose import (
     attention_mask,
     attention_scale,
     batch_dependence,
+    chains,
     normalization_epsilon,
     normalization_form,
     normalization_mode,
@@ -50,6 +51,7 @@ OVERFLOW: Final[Sequence[Examiner]] = (overflow.examine,)
 """Causes of a region that leaves its type's range."""
 
 
-def of_function(known: Sequence[activation.Difference]) -> list[Examiner]:
-    """Causes of differing functions, given the activations that were found to differ."""
-    return [partial(activation.examine, known=known), *FUNCTION]
+def of_function(known: Sequence[activation.Difference], ours: Sequence[chains.Activation]) -> list[Examiner]:
+    """Causes of differing functions, given the activations that differ, and all of the reference's."""
+    fused = partial(activation.examine_fused, ours=ours)
+    return [partial(activation.examine, known=known), *FUNCTION, fused]

@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.align.alignment import Alignment
 from parity.compare.local import ratio, rms
-from parity.diagnose import activation, causes, conditioning
+from parity.diagnose import activation, causes, conditioning, quantization
 from parity.diagnose.case import Case, Hypothesis, Part
 from parity.diagnose.chains import Activation, Prober
 from parity.diagnose.explain import Explained, explain
@@ -81,14 +81,22 @@ class Doctor:
 
     def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         """The findings of some layers, and of activations that differ where the layers do not show it."""
-        pairs = self._activations()
+        ours, theirs = (
+            Prober(view, side).activations()
+            for view, side in (
+                (self.measurer.reference, self.measurer.teacher),
+                (self.measurer.candidate, self.measurer.pupil),
+            )
+        )
+        views = self.measurer.reference, self.measurer.candidate
+        pairs = list(activation.counterparts(views, self.alignment, ours, theirs))
         known = [found for one, two in pairs if (found := activation.compare(one, two))]
         guilty = [layer for layer in layers if layer.guilty]
         faults = []
         explained: set[str] = set()
         for k, layer in enumerate(guilty):
             tick(k, len(guilty))
-            for fault in self._faults(layer, known):
+            for fault in self._faults(layer, known, ours):
                 faults.append(fault)
                 explained.update(fault.hypothesis.places.get("candidate", ()))
         faults += [
@@ -97,14 +105,6 @@ class Doctor:
             if difference.candidate.chain.sites[-1].name not in explained
         ]
         return Diagnosis(tuple(_told_once(faults)), tuple(pairs), frozenset(self._excused))
-
-    def _activations(self) -> list[tuple[Activation, Activation]]:
-        views = self.measurer.reference, self.measurer.candidate
-        sides = self.measurer.teacher, self.measurer.pupil
-        found = []
-        for view, side in zip(views, sides, strict=True):
-            found.append(Prober(view, side).activations())
-        return list(activation.counterparts(views, self.alignment, *found))
 
     def case(self, layer: Layer) -> Case | None:
         """A layer with both parts ready to be evaluated; None where one side is only a trace."""
@@ -136,19 +136,22 @@ class Doctor:
         names = layer.region.candidate_sites if candidate else layer.region.reference_sites
         return tuple(view.trace.sites[view.by_name[name]] for name in names)
 
-    def _faults(self, layer: Layer, known: Sequence[activation.Difference]) -> list[Fault]:
+    def _faults(self, layer: Layer, known: Sequence[activation.Difference], ours: Sequence[Activation]) -> list[Fault]:
         case = self.case(layer)
         if case is None:
             return self._by_probe(layer, known) or [self._unexplained(layer)]
         examiners = {
-            "function": causes.of_function(known),
+            "function": causes.of_function(known, ours),
             "rounding": causes.ROUNDING,
-            "overflow": [*causes.OVERFLOW, *causes.of_function(known)],
+            "overflow": [*causes.OVERFLOW, *causes.of_function(known, ours)],
         }[layer.status]
         try:
             if layer.status == "rounding" and conditioning.is_noise(case):
                 return self._excuse(layer)
             if layer.status == "function":
+                meant = quantization.examine(case)
+                if meant is not None:
+                    return [*self._excuse(layer), self._fault(layer, meant, None, {})]
                 found = explain(case, examiners)
                 faults = self._from_explained(layer, case, found)
             else:
@@ -307,7 +310,7 @@ def _finding(faults: Sequence[Fault]) -> Finding:
         evidence["share"] = first.share
     return Finding(
         rule=one.rule,
-        severity="error",
+        severity=one.severity,
         message=f"At {where or 'the model itself'}{also}: {one.message}{share}{unseen}.",
         fix=one.fix,
         location={"reference": first.reference, "candidate": first.candidate},

@@ -11,6 +11,9 @@ from parity.errors import ParityError
 ENOUGH: Final = 0.9
 """Share of the gap that must go away for a cause to be believed."""
 
+MOST: Final = 0.5
+"""Share that is enough where what is left is no larger than the noise floor."""
+
 SOME: Final = 0.02
 """Share below which a cause adds nothing to those found before it."""
 
@@ -36,20 +39,32 @@ class Explained:
 
 def explain(case: Case, examiners: Sequence[Examiner]) -> Explained:
     """Tries every hypothesis alone, and where none is enough several together."""
-    hypotheses = [one for examine in examiners for one in _careful(examine, case)]
-    alone: list[tuple[float, Hypothesis]] = []
-    for hypothesis in hypotheses:
+    tried: list[Hypothesis] = []
+    some: list[tuple[float, int]] = []
+    for hypothesis in (one for examine in examiners for one in _careful(examine, case)):
         share = _share(case, [hypothesis])
-        if share >= ENOUGH:
+        if _is_enough(case, share):
             return Explained((hypothesis,), (share,), 1.0 - share)
         if share > SOME:
-            alone.append((share, hypothesis))
-    kept, shares = _together(case, [one for _, one in sorted(alone, key=lambda pair: -pair[0])], hypotheses)
+            some.append((-share, len(tried)))
+        tried.append(hypothesis)
+    likely = [tried[k] for _, k in sorted(some)]
+    kept, shares = _together(case, [*likely, *(one for one in tried if one not in likely)])
     total = sum(shares)
-    tried = tuple(dict.fromkeys(one.rule for one in hypotheses if one not in kept))
-    if total < ENOUGH:
-        return Explained((), (), 1.0, tried)
-    return Explained(tuple(kept), tuple(shares), 1.0 - total, tried)
+    left = tuple(dict.fromkeys(one.rule for one in tried if one not in kept))
+    if not _is_enough(case, total):
+        return Explained((), (), 1.0, left)
+    return Explained(tuple(kept), tuple(shares), 1.0 - total, left)
+
+
+def _is_enough(case: Case, share: float) -> bool:
+    """Whether this share explains a region: nearly all of the gap, or most of it and the rest is rounded weights."""
+    if share >= ENOUGH:
+        return True
+    measure = case.measure
+    if measure is None or measure.gap is None:
+        return False
+    return share >= MOST and (1.0 - share) * measure.gap <= measure.floor
 
 
 def _careful(examine: Examiner, case: Case) -> Iterator[Hypothesis]:
@@ -60,29 +75,30 @@ def _careful(examine: Examiner, case: Case) -> Iterator[Hypothesis]:
         return
 
 
-def _together(
-    case: Case, likely: Sequence[Hypothesis], every: Sequence[Hypothesis]
-) -> tuple[list[Hypothesis], list[float]]:
+def _together(case: Case, hypotheses: Sequence[Hypothesis]) -> tuple[list[Hypothesis], list[float]]:
     """Hypotheses added one after the other as long as each takes more of the gap away."""
     kept: list[Hypothesis] = []
     shares: list[float] = []
-    for hypothesis in [*likely, *(one for one in every if one not in likely)]:
+    for hypothesis in hypotheses:
         share = _share(case, [*kept, hypothesis])
         if share - sum(shares) > SOME:
             kept.append(hypothesis)
             shares.append(share - sum(shares))
-        if sum(shares) >= ENOUGH:
+        if _is_enough(case, sum(shares)):
             break
     return kept, shares
 
 
 def _share(case: Case, hypotheses: Sequence[Hypothesis]) -> float:
-    """Share of the gap that goes away when all of these are repaired in the candidate."""
-    overrides: dict[str, Array] = {}
+    """Share of the gap that goes away when all of these are repaired in the candidate, or done to the reference."""
+    repaired: dict[str, Array] = {}
+    injected: dict[str, Array] = {}
     try:
         for hypothesis in hypotheses:
             if hypothesis.repair is not None:
-                hypothesis.repair(case.candidate, overrides)
-        return case.share(overrides) if overrides else 0.0
+                hypothesis.repair(case.candidate, repaired)
+            if hypothesis.injection is not None:
+                hypothesis.injection(case.reference, injected)
+        return case.share(repaired, injected) if repaired or injected else 0.0
     except (ParityError, ValueError):
         return 0.0

@@ -16,8 +16,8 @@ Float64 = NDArray[np.float64]
 MOST: Final = 24
 """Hypotheses on weights at most for one region."""
 
-LIKE: Final = 0.05
-"""Distance of signatures up to which two weights may hold the same numbers in another order."""
+MOST_VECTORS: Final = 6
+"""Vectors at most that are tried as missing."""
 
 
 def examine(case: Case) -> Iterator[Hypothesis]:
@@ -36,6 +36,27 @@ def examine(case: Case) -> Iterator[Hypothesis]:
                 if hypothesis is not None:
                     made += 1
                     yield hypothesis
+    yield from _missing(case)
+
+
+def _missing(case: Case) -> Iterator[Hypothesis]:
+    """Vectors of the reference that the candidate may not have at all: a bias of zeros, a scale of ones."""
+    known = case.reference.view.trace.weights
+    vectors = [name for name in case.reference.weight_names if known[name].signature.count > 1]
+    for name in [one for one in vectors if max(known[one].shape, default=0) == known[one].signature.count][
+        :MOST_VECTORS
+    ]:
+        for value, what in ((0.0, "bias missing"), (1.0, "scale missing")):
+            numbers = np.full(known[name].shape, value)
+            yield Hypothesis(
+                rule="weights",
+                message=f"the candidate lacks the reference's '{name}'",
+                expected="weight",
+                observed=what,
+                fix=f"Export '{name}' with the model.",
+                places={"reference": [name, *_readers(case.reference, name)]},
+                injection=_repair(name, numbers),
+            )
 
 
 def _floating(dtype: str) -> bool:

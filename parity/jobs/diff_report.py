@@ -114,7 +114,7 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> s
     compared = counted(run.coverage["compared"], "aligned tensor")
     if verdict == "inconclusive":
         return f"This run cannot tell: {run.inconclusive}."
-    largest = max((row.excess for row in run.rows if row.excess is not None), default=0.0)
+    largest = max((row.excess for row in run.rows if row.excess is not None and row.status == "ok"), default=0.0)
     sigma = run.power.get("weakest_sigma")
     seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more" if sigma else ""
     return (

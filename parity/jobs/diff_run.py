@@ -132,9 +132,8 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
     layers = measurer.layers(alignment, lambda done, total: task.progress("layers", done, total))
     layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
     diagnosis = Doctor(measurer, alignment).diagnose(layers, lambda k, n: task.progress("causes", k, n))
-    layers = [
-        replace(layer, status="ok") if layer.region.pair.reference in diagnosis.excused else layer for layer in layers
-    ]
+    excused = diagnosis.excused
+    layers = [replace(one, status="excused") if one.region.pair.reference in excused else one for one in layers]
     return RunResult(
         inputs={name: array.shape for name, array in given.items()},
         findings=[*unsteady, *more, *findings, *diagnosis.findings],

@@ -44,7 +44,8 @@ class Layer:
         propagated: Distance of the two free runs at its tensor, in units of the reference's spread.
         measure: Its local error; None for whole numbers, and where it could not be compared.
         unequal: For whole numbers and truth values: the share of elements that are not the same; None for others.
-        status: ``ok``, ``function``, ``rounding``, ``overflow`` or ``untested``.
+        status: ``ok``, ``function``, ``rounding``, ``overflow``, ``untested`` or ``excused``, which is farther off than
+            rounding, and no farther than rounded inputs or the bytes that its tensors declare would take it.
         reason: Why it is untested.
     """
 

@@ -25,6 +25,7 @@ STATUS: Final = {
     "rounding": ("imprecise", "bold red"),
     "overflow": ("overflow", "bold red"),
     "untested": ("not compared", "dim"),
+    "excused": ("within its precision", "green"),
 }
 """How a layer's status reads, and its colour."""
 
@@ -92,7 +93,7 @@ def shown(layers: Sequence[LayerRow]) -> list[int]:
     """Positions of the layers that tell most: the guilty, their neighbours, and the worst of the others."""
     keep: set[int] = set()
     for k, layer in enumerate(layers):
-        if layer.status not in {"ok", "untested"}:
+        if layer.status in {"function", "rounding", "overflow"}:
             keep.update(range(max(0, k - NEIGHBOURS), min(len(layers), k + NEIGHBOURS + 1)))
     by_excess = sorted(range(len(layers)), key=lambda k: -(layers[k].excess or 0.0))
     keep.update(by_excess[:WORST])

@@ -156,7 +156,7 @@ def test_no_traceback_wherever_a_file_is_damaged(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for whole in (tmp_path / "whole.npz", tmp_path / "whole.safetensors"):
         content = whole.read_bytes()
-        for _ in range(100):
+        for _ in range(40):
             damaged = bytearray(content)
             damaged[random.integers(len(content))] = random.integers(256)
             path = tmp_path / f"damaged{whole.suffix}"

@@ -41,7 +41,7 @@ def moved(draw) -> tuple[np.ndarray, np.ndarray]:
     return whole, np.ascontiguousarray(other)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(moved())
 def test_any_split_permute_and_merge_is_found_and_undone(case) -> None:
     whole, other = case
@@ -55,7 +55,7 @@ def test_any_split_permute_and_merge_is_found_and_undone(case) -> None:
     assert layout.inverse.inverse.apply(whole).tobytes() == other.tobytes()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(moved())
 def test_a_layout_survives_json(case) -> None:
     whole, other = case
@@ -66,7 +66,7 @@ def test_a_layout_survives_json(case) -> None:
         np.testing.assert_array_equal(layout.inverse.apply(moved_there), whole)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(moved(), st.floats(1e-6, 0.01))
 def test_an_error_that_is_small_does_not_hide_the_layout(case, size: float) -> None:
     whole, other = case
@@ -160,7 +160,7 @@ def test_the_likely_layout_of_other_numbers() -> None:
     assert likely_layout(random(3, 5), random(3, 5, 1, seed=1)) is None
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.integers(1, 300), st.integers(0, 1000), st.floats(0.01, 100), st.floats(-100, 100))
 @example(40_000, 0, 1.0, 0.0)
 def test_distance_is_the_error_in_units_of_the_spread(count: int, seed: int, scale: float, shift: float) -> None:

@@ -163,7 +163,7 @@ def test_ratio(error: float, floor: float, found: float) -> None:
     assert ratio(error, floor) == found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 60), st.integers(1, 9), st.integers(0, 2**32), st.booleans())
 def test_blocks_are_the_whole(size: int, block: int, seed: int, odd: bool) -> None:
     rng = np.random.default_rng(seed)

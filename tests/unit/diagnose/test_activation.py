@@ -1,6 +1,7 @@
 """Activations held against their counterparts."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from parity.graph import Site
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 
 
+@cache
 def activation(name: str, *, of: Variant | None = None, scale: float = 1.0, dtype: str = "float32", recorded=False):
     """One that computes a variant, scaled a little; for an empty name a function that has none."""
     x = sweep(dtype)

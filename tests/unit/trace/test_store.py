@@ -296,7 +296,7 @@ def paths(value, at=()):
             yield from paths(one, (*at, k))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_a_manifest_damaged_anywhere_gives_a_trace_or_a_message(tmp_path_factory, data) -> None:
     """Removed keys and other values: an answer or an `InputError`, then and when numbers are asked for."""
