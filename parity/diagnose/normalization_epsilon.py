@@ -64,7 +64,9 @@ def _epsilons(part: Part) -> list[Epsilon]:
         if site.kind in NORMALIZATIONS and "epsilon" in site.attributes
     ]
     found.extend(
-        Epsilon(root.epsilon, root.sites, root.weight, "" if root.weight else root.tensor) for root in roots(part)
+        Epsilon(root.epsilon, root.sites, root.weight, "" if root.weight else root.tensor)
+        for root in roots(part)
+        if root.weight or root.tensor in part.view.dynamic  # a stored variance may hold its epsilon already
     )
     return sorted(found, key=lambda one: part.view.by_name[one.sites[0].name])
 

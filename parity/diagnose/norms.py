@@ -103,8 +103,8 @@ def _bare(part: Part, site: Site) -> bool:
         return False
     name, view = site.inputs[0], part.view
     entry = view.entry(name)
-    if name not in view.dynamic or entry is None:
-        return False
+    if entry is None or name not in view.dynamic:
+        return entry is not None and entry.signature.count > 1
     if any(_guard(part, reader) is not None for reader, _ in readers(view, site.outputs[0])):
         return False
     while (before := view.site_of(name)) is not None:

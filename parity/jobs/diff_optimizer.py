@@ -22,9 +22,17 @@ def plain_options(options: DiffOptions) -> DiffOptions:
 
 
 def blamed_on_optimizer(optimized: RunResult, plain: RunResult, options: DiffOptions) -> RunResult:
-    """The optimised run's result, findings that the plain run does not have told as the optimiser's doing."""
+    """The optimised run's result, findings that the plain run does not have told as the optimiser's doing.
+
+    Where the plain run has faults too, these may be the same ones under another name: then only activations are told so,
+    which a probe knows wherever they are.
+    """
     known = {_key(finding) for finding in plain.findings}
-    findings = [one if _key(one) in known else _of_optimizer(one, options) for one in optimized.findings]
+
+    def its_own(one: Finding) -> bool:
+        return _key(one) not in known and (not plain.differs or one.rule == "activation-variant")
+
+    findings = [_of_optimizer(one, options) if its_own(one) else one for one in optimized.findings]
     return replace(optimized, findings=_told_once(findings))
 
 

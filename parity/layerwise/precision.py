@@ -19,7 +19,7 @@ def declared_dtype(view: GraphView, option: str | None) -> str:
         return option
     sizes: Counter[str] = Counter()
     for entry in view.trace.weights.values():
-        if entry.dtype in WIDTH:
+        if entry.dtype in WIDTH and entry.signature.count > 1:  # numbers of formulas are of no type
             sizes[entry.dtype] += entry.signature.count
     if sizes:
         return sizes.most_common(1)[0][0]

@@ -1,22 +1,26 @@
 """Which hypotheses are kept: enough alone, several together, or none."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from parity.diagnose.case import Hypothesis
-from parity.diagnose.explain import ENOUGH, SOME, explain
+from parity.diagnose.explain import ENOUGH, MOST, SOME, explain
 from parity.errors import EngineError
 
 
 class Case:
-    """A gap of 1 from which each repair takes a part away."""
+    """A gap of 1 from which each repair, and each injection into the reference, takes a part away."""
 
-    candidate = None
+    candidate = reference = None
 
-    def __init__(self) -> None:
+    def __init__(self, floor: float | None = None) -> None:
+        self.measure = None if floor is None else SimpleNamespace(gap=1.0, floor=floor)
         self.asked: list[tuple[str, ...]] = []
 
-    def share(self, overrides) -> float:
+    def share(self, repaired, injected=None) -> float:
+        overrides = {**repaired, **(injected or {})}
         self.asked.append(tuple(overrides))
         return float(sum(array.sum() for array in overrides.values()))
 
@@ -30,8 +34,8 @@ def cause(name: str, share: float, error: Exception | None = None) -> Hypothesis
     return Hypothesis(rule=name, message="", expected="", observed="", repair=repair)
 
 
-def explained(*examiners):
-    case = Case()
+def explained(*examiners, floor: float | None = None):
+    case = Case(floor)
     found = explain(case, [lambda _, one=one: iter(one) for one in examiners])
     return [one.rule for one in found.causes], [round(share, 6) for share in found.shares], found, case
 
@@ -40,6 +44,25 @@ def test_the_first_that_is_enough_is_the_cause() -> None:
     names, shares, found, _ = explained([cause("a", 0.3), cause("b", ENOUGH)], [cause("c", 1.0)])
     assert (names, shares) == (["b"], [ENOUGH])
     assert found.rest == pytest.approx(1 - ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("share", "floor", "enough"),
+    [(0.7, None, False), (0.7, 0.29, False), (0.7, 0.31, True), (MOST, 0.51, True), (0.9 * MOST, 9.0, False)],
+)
+def test_most_of_it_is_enough_where_the_rest_is_noise(share: float, floor: float | None, enough: bool) -> None:
+    names, _, _, _ = explained([cause("a", share)], floor=floor)
+    assert names == (["a"] if enough else [])
+
+
+def test_what_is_done_to_the_reference_explains_as_well() -> None:
+    def injection(part, overrides) -> None:
+        overrides["a"] = np.array([0.95])
+
+    names, shares, _, _ = explained(
+        [Hypothesis(rule="a", message="", expected="", observed="", injection=injection), cause("b", 0.1)]
+    )
+    assert (names, shares) == (["a"], [0.95])
 
 
 def test_several_that_are_enough_together_the_largest_first() -> None:
