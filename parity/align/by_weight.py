@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from parity.align.alignment import CONFIDENCE, Alignment, Pair
-from parity.align.layout import Layout, find_layout, likely_layout
+from parity.align.layout import Layout, find_layout, likely_layout, moved_axis
 from parity.align.view import GraphView
 from parity.graph import Site
 from parity.trace.signature import Signature
@@ -68,8 +68,10 @@ def align_by_weight(reference: GraphView, candidate: GraphView, alignment: Align
         for one, two in zip(mine, yours, strict=True):
             results = _results(reference, candidate, one, two)
             if results is not None:
-                added += add_if_like((reference, candidate), alignment, results, "weights")
-            added += add_if_like((reference, candidate), alignment, (one.data, two.data), "weights")
+                channels = _channels(one.site, "result"), _channels(two.site, "result")
+                added += add_if_like((reference, candidate), alignment, results, "weights", channels)
+            channels = _channels(one.site, "data"), _channels(two.site, "data")
+            added += add_if_like((reference, candidate), alignment, (one.data, two.data), "weights", channels)
     return added
 
 
@@ -96,7 +98,23 @@ def _activates(site: Site) -> bool:
     return READERS[site.kind] == "linear" and bool(site.attributes.get("activation"))
 
 
-def add_if_like(views: tuple[GraphView, GraphView], alignment: Alignment, names: tuple[str, str], reason: str) -> bool:
+def _channels(site: Site, end: str) -> int | None:
+    """The axis on which a convolution has the channels, of its ``data`` or its ``result``; None for other operators."""
+    if READERS[site.kind] != "linear" or not site.kind.startswith("conv"):
+        return None
+    told = site.attributes
+    if "layouts" in told:
+        return int(told["layouts"][0 if end == "data" else 2][1])
+    return -1 if str(told.get("data_format", "")).endswith("C") or told.get("channels_last") else 1
+
+
+def add_if_like(
+    views: tuple[GraphView, GraphView],
+    alignment: Alignment,
+    names: tuple[str, str],
+    reason: str,
+    channels: tuple[int | None, int | None] = (None, None),
+) -> bool:
     """Adds a pair whose roles are known to be the same, if the one can be arranged as the other.
 
     Args:
@@ -104,6 +122,7 @@ def add_if_like(views: tuple[GraphView, GraphView], alignment: Alignment, names:
         alignment: Added to.
         names: The tensor on either side.
         reason: Of the pair; a key of `CONFIDENCE`.
+        channels: On which axis either has the channels of an image, where that is known.
     """
     reference, candidate = views
     one, two = names
@@ -118,7 +137,7 @@ def add_if_like(views: tuple[GraphView, GraphView], alignment: Alignment, names:
         return False
     fit = find_layout(first, second, LOOSE)
     if fit is None or fit[1] > NEAR:
-        likely = likely_layout(first, second)
+        likely = moved_axis(first.shape, second.shape, *channels) or likely_layout(first, second)
         if likely is None and fit is None and _long(first.shape) != _long(second.shape):
             return False
         fit = (likely, LOOSE) if likely else fit or (Layout.reshaped(first.shape, second.shape), LOOSE)

@@ -132,6 +132,17 @@ def find_layout(reference: Array, candidate: Array, limit: float) -> tuple[Layou
     return best
 
 
+def moved_axis(source: tuple[int, ...], shape: tuple[int, ...], one: int | None, two: int | None) -> Layout | None:
+    """The layout that puts axis ``one`` at place ``two`` and keeps the others in order; None where it does not fit."""
+    if one is None or two is None or len(source) != len(shape):
+        return None
+    axes = list(range(len(source)))
+    axis = axes.pop(one)
+    axes.insert(two % len(source), axis)
+    fits = tuple(source[axis] for axis in axes) == shape
+    return Layout(source, source, tuple(axes), shape) if fits else None
+
+
 def likely_layout(reference: Array, candidate: Array) -> Layout | None:
     """The layout that two tensors of other numbers most likely have; None where only a reshaping fits the shapes.
 

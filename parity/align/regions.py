@@ -40,8 +40,8 @@ def find_region(
 ) -> Region:
     """The region of ``pair``.
 
-    Where the two sides come to other aligned tensors first, those that only one side came to are passed through, until
-    both start from the same ones.
+    Where the two sides come to other aligned tensors first, those that only one side came to are passed through, the
+    latest first, until both start from the same ones.
 
     Args:
         reference: The reference's trace.
@@ -58,7 +58,7 @@ def find_region(
         one_sided = (ours.pairs ^ theirs.pairs) - ends
         if not one_sided:
             break
-        passed |= one_sided
+        passed.add(max(one_sided, key=reference.order))
     boundary = sorted(ours.pairs | theirs.pairs, key=lambda name: (reference.order(name), name))
     return Region(
         pair,

@@ -177,6 +177,8 @@ class Doctor:
 
     def _from_explained(self, layer: Layer, case: Case, found: Explained) -> list[Fault]:
         evidence = projection(case)
+        if found.causes and all(one.severity == "note" for one in found.causes):
+            self._excuse(layer)
         return [self._fault(layer, one, share, evidence) for one, share in zip(found.causes, found.shares, strict=True)]
 
     def _fault(self, layer: Layer, one: Hypothesis, share: float | None, evidence: dict[str, Any]) -> Fault:

@@ -81,6 +81,7 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
     if np.array_equal(ours, theirs):
         return None
     what = relation(ours, theirs)
+    stored = case.candidate.view.trace.weights[other].dtype
     return Hypothesis(
         rule="weights",
         message=f"the candidate's weight '{other}' is not the reference's '{name}': {what}",
@@ -93,6 +94,7 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
         },
         repair=_repair(other, ours),
         evidence={"weight_max_abs": float(np.max(np.abs(ours - theirs)))},
+        severity="note" if what == f"rounded to {stored}" else "error",  # its tensor says so itself
     )
 
 

@@ -17,15 +17,15 @@ def is_optimized(adapter: str, options: DiffOptions) -> bool:
 
 
 def plain_options(options: DiffOptions) -> DiffOptions:
-    """The same without the optimiser."""
-    return replace(options, candidate_optimization="none", candidate_session_config={})
+    """The same without the optimiser; the user's map is of the optimised graph."""
+    return replace(options, candidate_optimization="none", candidate_session_config={}, mapped=())
 
 
 def blamed_on_optimizer(optimized: RunResult, plain: RunResult, options: DiffOptions) -> RunResult:
     """The optimised run's result, findings that the plain run does not have told as the optimiser's doing.
 
-    Where the plain run has faults too, these may be the same ones under another name: then only activations are told so,
-    which a probe knows wherever they are.
+    Where the plain run has faults too, these may be the same ones under another name: then only activations are told
+    so, which a probe knows wherever they are.
     """
     known = {_key(finding) for finding in plain.findings}
 

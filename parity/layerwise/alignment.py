@@ -11,6 +11,7 @@ from parity.align.by_value import STRICT, align_by_value
 from parity.align.by_weight import align_by_weight
 from parity.align.layout import Layout, find_layout, sampled_distance
 from parity.align.view import GraphView
+from parity.errors import InputError
 from parity.sides import Side
 
 ROUNDS: Final = 4
@@ -53,12 +54,16 @@ def align(
         mapped: Tensor names by the user's map.
         teacher: The candidate, to be run again on the reference's numbers; None where it is only a trace.
         folder: For the traces of those runs.
+
+    Raises:
+        InputError: The map names tensors that there are not.
     """
     alignment = Alignment()
     views = reference, candidate
     for one, two in ends.inputs:
         alignment.add(_input_pair(views, one, two, ends.permutations.get(one)))
     for one, two in mapped:
+        _check_mapped(views, one, two)
         _add_told(views, alignment, one, two, "map")
     align_by_value(reference, candidate, alignment, limit=STRICT)
     for one, two in ends.outputs:
@@ -105,6 +110,23 @@ def _input_pair(views: tuple[GraphView, GraphView], one: str, two: str, axes: tu
     shape = views[1].trace.tensors[two].shape
     layout = Layout.reshaped(source, shape) if axes is None else Layout(source, source, axes, shape)
     return Pair(one, two, layout, "input", CONFIDENCE["input"])
+
+
+def _check_mapped(views: tuple[GraphView, GraphView], one: str, two: str) -> None:
+    """Refuses what the user's map says of tensors that there are not, or that cannot be the same.
+
+    Raises:
+        InputError: With the nearest names.
+    """
+    for view, name, role in zip(views, (one, two), ("reference", "candidate"), strict=True):
+        if name not in view.trace.tensors:
+            raise InputError.unknown(f"tensor of the {role}", name, view.trace.tensors)
+    sizes = [view.trace.tensors[name].signature.count for view, name in zip(views, (one, two), strict=True)]
+    if sizes[0] != sizes[1]:
+        raise InputError(
+            f"The map says that '{one}' is '{two}', but they have {sizes[0]} and {sizes[1]} elements.",
+            hint="Name tensors that hold the same numbers.",
+        )
 
 
 def _add_told(views: tuple[GraphView, GraphView], alignment: Alignment, one: str, two: str, reason: str) -> None:

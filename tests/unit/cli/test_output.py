@@ -98,7 +98,8 @@ def test_the_exit_code_is_that_of_the_verdict(verdict: str, capsys: pytest.Captu
     assert capsys.readouterr().out == "the report\n"
 
 
-def test_no_colour_and_a_wide_page_where_the_output_is_no_terminal() -> None:
+def test_no_colour_and_a_wide_page_where_the_output_is_no_terminal(monkeypatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     seen = {}
     with pytest.raises(SystemExit):
         to(None).emit("doctor", doctor(), lambda _report, **options: seen.update(options) or "")

@@ -163,9 +163,16 @@ def test_files_of_inputs(toy, tmp_path) -> None:
 
 
 def test_a_map_goes_before_what_is_found(toy) -> None:
-    report = diff(network(toy), network(toy), {"x": X}, options=DiffOptions(mapped=[("act", "act"), ("no", "where")]))
+    report = diff(network(toy), network(toy), {"x": X}, options=DiffOptions(mapped=[("act", "act")]))
     assert report.coverage["aligned"]["map"] == 1
     assert report.verdict == "pass"
+
+
+@pytest.mark.parametrize("pair", [("no", "act"), ("act", "nowhere")])
+def test_a_map_of_what_there_is_not_is_refused(toy, pair) -> None:
+    with pytest.raises(InputError) as refusal:
+        diff(network(toy), network(toy), {"x": X}, options=DiffOptions(mapped=[pair]))
+    assert refusal.value.hint
 
 
 def test_what_is_allowed(toy) -> None:
