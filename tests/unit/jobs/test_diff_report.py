@@ -31,6 +31,8 @@ def row(excess: float | None) -> LayerRow:
     return LayerRow(
         reference="a",
         candidate="p",
+        aligned_by="value",
+        confidence=1.0,
         op="Op",
         dtype="float32",
         propagated_error=0.0,

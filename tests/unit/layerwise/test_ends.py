@@ -7,7 +7,15 @@ import pytest
 
 from parity.errors import InputError
 from parity.graph import InputSpec
-from parity.layerwise.ends import OutputPlace, candidate_inputs, compare_outputs, find_ends, output_places
+from parity.layerwise.ends import (
+    OutputPlace,
+    OutputRow,
+    candidate_inputs,
+    compare_outputs,
+    find_ends,
+    output_places,
+    production_gap,
+)
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 6)).astype(np.float32)
@@ -222,3 +230,19 @@ def test_where_outputs_are_made(toy) -> None:
     assert found["y"].location["scope"] == "head"
     assert found["y"].location["output"] == "y"
     assert [(one.arbitrary, one.by_product) for one in found.values()] == [(False, False), (True, True)]
+
+
+def test_an_engine_that_makes_another_model_of_it_is_told() -> None:
+    y = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
+
+    def gap(production: float, traced: float) -> str | None:
+        row = OutputRow(
+            name="y", candidate="z", dtype="float32", shape=y.shape, max_abs=production, relative=production
+        )
+        found = production_gap([row], {"y": (y, y + np.float32(traced) * y.std())})
+        return found and found.rule
+
+    assert gap(1e-3, 0.0) == "graph-optimizer"
+    assert gap(1e-4, 0.0) is None  # another order of the same sums
+    assert gap(1e-3, 1e-3) is None  # the operators one by one are as far apart
+    assert production_gap([], {}) is None

@@ -12,6 +12,8 @@ def rows(*statuses: str) -> list[LayerRow]:
         LayerRow(
             reference=f"t{k}",
             candidate=f"c{k}",
+            aligned_by="value",
+            confidence=1.0,
             op="Op",
             dtype="float32",
             propagated_error=0.0,
