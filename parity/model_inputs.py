@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -59,6 +59,39 @@ def _read_npz(path: Path) -> dict[str, Array]:
         ) from error
 
 
+def given_inputs(inputs: Any) -> dict[str, Array]:
+    """Inputs by name, of whatever form a user gives them in: a file, a mapping, or a tuple in call order.
+
+    Tensors of a framework are taken as NumPy takes them; those of PyTorch are detached first.
+
+    Raises:
+        InputError: They are of another form, or an array is none of numbers.
+    """
+    if isinstance(inputs, str | Path):
+        return read_inputs(Path(inputs))
+    if isinstance(inputs, tuple):
+        inputs = {f"input_{k}": one for k, one in enumerate(inputs)}
+    if not isinstance(inputs, Mapping) or not inputs:
+        raise InputError(
+            f"Inputs of type {type(inputs).__name__} cannot be used.",
+            hint='Give them by name, as in {"x": array}, as a tuple in call order, or as the path of an .npz file.',
+        )
+    return {str(name): _array(str(name), value) for name, value in inputs.items()}
+
+
+def _array(name: str, value: Any) -> Array:
+    plain = value.detach().cpu() if hasattr(value, "detach") else value
+    if str(getattr(plain, "dtype", "")) == "torch.bfloat16":
+        return np.asarray(plain.float()).astype(any_dtype("bfloat16"))
+    try:
+        array = np.asarray(plain)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The input '{name}' cannot be made an array: {error}.", hint="Give numbers.") from error
+    if array.dtype.kind not in "fiubcV":
+        raise InputError(f"The input '{name}' is of type {array.dtype}, not of numbers.", hint="Give numbers.")
+    return array
+
+
 def make_inputs(specs: Mapping[str, InputSpec], number: int = 0) -> dict[str, Array]:
     """Inputs that the specification allows, the same ones for the same ``number``.
 
@@ -70,7 +103,8 @@ def make_inputs(specs: Mapping[str, InputSpec], number: int = 0) -> dict[str, Ar
     """
     if not specs:
         raise InputError(
-            "The model does not say what inputs it takes.", hint="Give them with --inputs FILE.npz, by name."
+            "Neither side says what inputs it takes.",
+            hint='Give them with --inputs FILE.npz, made by numpy.savez("FILE.npz", NAME=array), one NAME an input.',
         )
     random = np.random.default_rng([SEED, number])
     return {name: _make(name, spec, random) for name, spec in specs.items() if not spec.optional}

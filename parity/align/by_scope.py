@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 
 from parity.align.alignment import Alignment
-from parity.align.by_weight import add_if_like
+from parity.align.by_weight import add_if_like, made_alike
 from parity.align.view import GraphView
 from parity.graph import LAYOUT
 
@@ -14,9 +14,9 @@ def align_by_scope(reference: GraphView, candidate: GraphView, alignment: Alignm
     views = reference, candidate
     ours, theirs = _by_scope(reference), _by_scope(candidate)
     added = 0
-    for key in ours.keys() & theirs.keys():
-        if len(ours[key]) == len(theirs[key]):
-            for one, two in zip(ours[key], theirs[key], strict=True):
+    for key in (key for key in ours if len(ours[key]) == len(theirs.get(key, ()))):
+        for one, two in zip(ours[key], theirs[key], strict=True):
+            if made_alike(views, (one, two)):
                 added += add_if_like(views, alignment, (one, two), "metadata")
     return added
 
@@ -26,7 +26,8 @@ def align_by_name(reference: GraphView, candidate: GraphView, alignment: Alignme
     views = reference, candidate
     added = 0
     for name in reference.computed():
-        if name in candidate.producer and _kind(reference, name) == _kind(candidate, name):
+        alike = name in candidate.producer and _kind(reference, name) == _kind(candidate, name)
+        if alike and made_alike(views, (name, name)):
             added += add_if_like(views, alignment, (name, name), "name")
     return added
 

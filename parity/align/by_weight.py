@@ -93,6 +93,15 @@ def _results(reference: GraphView, candidate: GraphView, one: Reader, two: Reade
     return (plain[0] if inside[0] else one.result), (plain[1] if inside[1] else two.result)
 
 
+def made_alike(views: tuple[GraphView, GraphView], names: tuple[str, str]) -> bool:
+    """Whether two tensors come from operators that both have a bias and an activation inside them, or neither."""
+    sites = [view.site_of(name) for view, name in zip(views, names, strict=True)]
+    if any(site is None or READERS.get(site.kind) != "linear" for site in sites):
+        return True
+    inside = [(_has_bias(view, site), _activates(site)) for view, site in zip(views, sites, strict=True) if site]
+    return inside[0] == inside[1]
+
+
 def _activates(site: Site) -> bool:
     """Whether a product or convolution has an activation inside it."""
     return READERS[site.kind] == "linear" and bool(site.attributes.get("activation"))

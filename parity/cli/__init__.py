@@ -1,6 +1,7 @@
 """The command line: one file a command, imported when it is called."""
 
 import os
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -55,11 +56,17 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
 
 
+def _terminated(_signal: int, _frame: object) -> None:
+    """Ends as with Ctrl-C: workers are ended and temporary folders removed."""
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """The entry point of the command ``parity``."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a dash is no reason to fail
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         group.main(prog_name="parity", standalone_mode=False)
     except ParityError as error:

@@ -1,5 +1,6 @@
 """``parity diff``."""
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -165,7 +166,7 @@ def _allowed(text: str) -> tuple[str, float | None]:
         limit = float(value) if equals else None
     except ValueError:
         raise InputError(f"--allow {text}: '{value}' is no number.", hint=hint) from None
-    if limit is not None and not limit >= 0:
+    if limit is not None and not 0 <= limit < math.inf:
         raise InputError(f"--allow {text}: '{value}' is no limit of an error.", hint=hint)
     return rule, limit
 

@@ -25,6 +25,15 @@ Float64 = NDArray[np.float64]
 BLOCK: Final = 1 << 15
 """Elements at a time: a block's arrays stay in the processor's cache."""
 
+SAMPLE: Final = 4096
+"""Elements by which it is found out whether a tensor holds what a mask fills in."""
+
+LOWER: Final = 0.1
+"""Quantile of the magnitudes that stands for what is not filled in: masks may cover most of a tensor."""
+
+FILLED: Final = 1e6
+"""Factor over it from which an element is filled in."""
+
 EXPONENT: Final = np.int64(0x7FF0000000000000)
 """The bits of a float64 that hold its exponent."""
 
@@ -97,7 +106,7 @@ def local_error(
     """
     arrays = [_flat(one) for one in (exact, twin, candidate)]
     own = None if candidate_exact is None else _flat(candidate_exact)
-    total = _Sums(dtype)
+    total = _Sums(dtype, bulk_limit(arrays[0]))
     for start in range(0, arrays[0].size, BLOCK):
         place = slice(start, start + BLOCK)
         z, t, y = (_wide(one[place]) for one in arrays)
@@ -108,7 +117,8 @@ def local_error(
 class _Sums:
     """Sums of squares and greatest magnitudes over blocks."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, bulk: float) -> None:
+        self._bulk = bulk
         info = ml_dtypes.finfo(float_dtype(dtype))
         self._eps, self._least = float(info.eps), float(info.smallest_normal)
         self._count = self._finite = self._lost = self._gained = 0
@@ -119,6 +129,8 @@ class _Sums:
         self._count += z.size
         if not np.isfinite(dot(z, twin) + dot(candidate, z if own is None else own)):
             z, twin, candidate, own = self._finite_only(z, twin, candidate, own)
+        if np.isfinite(self._bulk):
+            z, twin, candidate, own = self._bulk_only(z, twin, candidate, own)
         self._finite += z.size
         self._note("z", z)
         self._note("twin", twin - z)
@@ -137,6 +149,17 @@ class _Sums:
         kept = fine_z & fine & np.isfinite(twin)
         if own is not None:
             kept &= np.isfinite(own)
+        return z[kept], twin[kept], candidate[kept], None if own is None else own[kept]
+
+    def _bulk_only(
+        self, z: Float64, twin: Float64, candidate: Float64, own: Float64 | None
+    ) -> tuple[Float64, Float64, Float64, Float64 | None]:
+        """Without what masks fill in on both sides: next to a billion, every score is less than its rounding."""
+        filled = np.abs(z) > self._bulk
+        other = [one for one in (candidate, own) if one is not None]
+        for one in other:
+            filled &= np.abs(one) > self._bulk
+        kept = ~filled
         return z[kept], twin[kept], candidate[kept], None if own is None else own[kept]
 
     def _note(self, name: str, values: Float64) -> None:
@@ -159,6 +182,16 @@ class _Sums:
             finite_lost=self._lost,
             finite_gained=self._gained,
         )
+
+
+def bulk_limit(z: Array) -> float:
+    """Magnitude above which an element is a mask's filling; infinite where there is none such."""
+    sample = np.abs(z[:: max(1, z.size // SAMPLE)].astype(np.float64))
+    sample = sample[np.isfinite(sample) & (sample > 0)]
+    if not sample.size:
+        return math.inf
+    limit = FILLED * float(np.quantile(sample, LOWER))
+    return limit if float(sample.max()) > limit else math.inf
 
 
 def dot(a: Float64, b: Float64) -> float:

@@ -186,7 +186,8 @@ class Case:
         if injected:
             moved = self.reference.value(self.reference.target, injected)
             exact = self.region.pair.layout.apply(np.asarray(moved, np.float64))
-        return value.reshape(exact.shape) - exact
+        with np.errstate(invalid="ignore"):  # equal infinities of a mask
+            return np.where(value.reshape(exact.shape) == exact, 0.0, value.reshape(exact.shape) - exact)
 
     def share(self, repaired: Mapping[str, Array], injected: Mapping[str, Array] | None = None) -> float:
         """Share of the gap that goes away with these overrides; at most 1, below 0 if worse.

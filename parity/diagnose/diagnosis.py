@@ -65,6 +65,11 @@ class Diagnosis:
     activations: tuple[tuple[Activation, Activation], ...]
     excused: frozenset[str]
 
+    @property
+    def faults(self) -> bool:
+        """Whether anything is wrong."""
+        return any(one.severity == "error" for one in self.findings)
+
 
 class Doctor:
     """Explains the guilty layers of one comparison.
@@ -107,8 +112,10 @@ class Doctor:
         return Diagnosis(tuple(_told_once(faults)), tuple(pairs), frozenset(self._excused))
 
     def case(self, layer: Layer) -> Case | None:
-        """A layer with both parts ready to be evaluated; None where one side is only a trace."""
+        """A layer with both parts ready to be evaluated; None where one side is only a trace, or for complex numbers."""
         measurer, region = self.measurer, layer.region
+        if measurer.reference.trace.tensors[region.pair.reference].dtype.startswith("complex"):
+            return None
         if measurer.teacher is None or measurer.pupil is None or layer.status == "untested":
             return None
         recorded = measurer.reference.trace
@@ -213,7 +220,9 @@ class Doctor:
             message="none of the known causes explains the difference",
             expected="",
             observed="",
-            fix="Compare what these operators are meant to compute.",
+            fix="Compare what these operators are meant to compute."
+            if self.measurer.teacher is not None and self.measurer.pupil is not None
+            else "Run the diff on the model itself in place of its trace: then causes can be tried.",
         )
         pair = layer.region.pair
         return Fault(
@@ -256,7 +265,8 @@ def projection(case: Case) -> dict[str, Any]:
     target = case.candidate.target
     try:
         native = case.candidate.values([target], precision="native")[target].astype(np.float64)
-        error, step = native.reshape(case.exact.shape) - case.exact, case.gap
+        with np.errstate(invalid="ignore"):  # infinities of a mask
+            error, step = native.reshape(case.exact.shape) - case.exact, case.gap
     except EngineError:
         return {}
     fine = np.isfinite(error) & np.isfinite(step)

@@ -119,7 +119,7 @@ def relation(ours: Float64, theirs: Float64) -> str:
             rounded = ours.astype(dtype).astype(np.float64)
         if name != "float64" and np.array_equal(rounded, theirs):
             return f"rounded to {name}"
-    if _equal(np.sort(ours, axis=None), np.sort(theirs, axis=None)):
+    if not _equal(ours, theirs) and _equal(np.sort(ours, axis=None), np.sort(theirs, axis=None)):
         return _rearranged(ours, theirs)
     return _changed(ours, theirs)
 
@@ -145,7 +145,7 @@ def _changed(ours: Float64, theirs: Float64) -> str:
     factor = float(np.vdot(ours, theirs) / np.vdot(ours, ours)) if ours.any() else 0.0
     rest = float(np.linalg.norm(theirs - factor * ours) / np.linalg.norm(theirs))
     changed = int(np.count_nonzero(ours != theirs))
-    if rest < 1e-3:
+    if rest < 1e-3 and changed > ours.size // 2:
         return f"scaled by {factor:.4g}"
     if rest < 0.2 and len(np.unique(theirs)) <= 256 < theirs.size:
         return f"quantised to {len(np.unique(theirs))} levels"

@@ -13,7 +13,7 @@ from parity.jobs.diff_optimizer import blamed_on_optimizer, is_optimized, plain_
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_report import DiffReport, make_report
 from parity.jobs.diff_run import Opened, RunResult, Task, run_once, specs_of
-from parity.model_inputs import make_inputs, read_inputs
+from parity.model_inputs import given_inputs, make_inputs
 from parity.models import ModelReference, model_reference
 from parity.sides import Side, SideOptions, live_adapter
 from parity.trace.store import read_trace
@@ -44,10 +44,11 @@ def diff(
         EngineError: An engine crashed or hung.
     """
     options = options or DiffOptions()
+    given_sets = _given_sets(inputs)
     with ExitStack() as stack:
         ours = _open("reference", reference, options, stack)
         theirs = _open("candidate", candidate, options, stack)
-        sets = _input_sets(inputs, ours, theirs, options)
+        sets = given_sets or _made_sets(ours, theirs, options)
         results = []
         for number, given in enumerate(sets):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
@@ -105,10 +106,14 @@ def _open(role: str, model: Any, options: DiffOptions, stack: ExitStack) -> Open
     return Opened(side, None, side.text, dtype)
 
 
-def _input_sets(inputs: Any, ours: Opened, theirs: Opened, options: DiffOptions) -> list[dict[str, Array]]:
-    given = inputs if isinstance(inputs, list | tuple) else [] if inputs is None else [inputs]
-    if given:
-        return [read_inputs(Path(one)) if isinstance(one, str | Path) else dict(one) for one in given]
+def _given_sets(inputs: Any) -> list[dict[str, Array]]:
+    """The sets of inputs that the user gave, read before any model is opened."""
+    given = inputs if isinstance(inputs, list) else [] if inputs is None else [inputs]
+    return [given_inputs(one) for one in given]
+
+
+def _made_sets(ours: Opened, theirs: Opened, options: DiffOptions) -> list[dict[str, Array]]:
+    """Inputs of a recorded trace, or made from the signature of the side that has one."""
     for one in (ours, theirs):
         if one.view is not None:
             trace = one.view.trace

@@ -76,8 +76,11 @@ def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | Non
         return replace(
             finding, message=f"{finding.message} It is allowed up to {limit:g}; the outputs are {worst:.3g} off."
         )
-    return replace(finding, severity="note", message=f"{finding.message} Allowed by --allow.")
+    return replace(finding, severity="note", message=f"{finding.message} {ALLOWED}")
 
+
+ALLOWED: Final = "Allowed by --allow."
+"""The end of an allowed finding's message."""
 
 SHAPE_RULES: Final = frozenset({"unexplained", "weights", "pooling-divisor", "shape"})
 """Findings that are of the input's shape where another shape does not show them."""
@@ -117,7 +120,9 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> s
     largest = max((row.excess for row in run.rows if row.excess is not None and row.status == "ok"), default=0.0)
     sigma = run.power.get("weakest_sigma")
     seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more" if sigma else ""
+    allowed = sum(one.severity == "note" and one.message.endswith(ALLOWED) for one in findings)
+    but = f" but for {counted(allowed, 'finding')} allowed" if allowed else ""
     return (
-        f"The candidate computes the same function: {compared}, none farther off than {largest:.2g} times "
+        f"The candidate computes the same function{but}: {compared}, none farther off than {largest:.2g} times "
         f"the rounding that its type allows{seen}."
     )

@@ -3,20 +3,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from parity.adapter import Array
+from parity.align.alignment import Alignment
+from parity.align.regions import find_region
 from parity.align.view import GraphView
 from parity.diagnose import power
 from parity.diagnose.diagnosis import Doctor
+from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.findings import Finding
 from parity.graph import InputSpec
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.layerwise.acquittal import acquit
-from parity.layerwise.alignment import align
-from parity.layerwise.ends import OutputRow, candidate_inputs, compare_outputs, find_ends, output_places, production_gap
+from parity.layerwise.alignment import Ends, align, output_pairs
+from parity.layerwise.ends import (
+    OutputRow,
+    candidate_inputs,
+    compare_outputs,
+    find_ends,
+    output_places,
+    production_gap,
+    taken_inputs,
+)
 from parity.layerwise.measuring import Layer, Measurer
 from parity.layerwise.repetition import nondeterminism, same_outputs
 from parity.sides import Side
@@ -110,7 +122,8 @@ class RunResult:
 def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> RunResult:
     """Compares two opened sides on one set of inputs."""
     given = task.given
-    moved_inputs, moved = candidate_inputs(given, specs_of(theirs), options.candidate_input_perm)
+    taken, lacking = taken_inputs(given, specs_of(theirs))
+    moved_inputs, moved = candidate_inputs(taken, specs_of(theirs), options.candidate_input_perm)
     task.progress("runs", 0, 2)
     first, unsteady = _outputs(ours, given, task.folder)
     second, more = _outputs(theirs, moved_inputs, task.folder)
@@ -124,11 +137,12 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
         permutations=options.candidate_output_perm,
         places=output_places(reference),
     )
+    ends = find_ends(reference, candidate, moved, options.candidate_output_perm)
     gap = production_gap(outputs, _traced_pairs(reference, candidate, outputs))
     alignment = align(
         reference,
         candidate,
-        find_ends(reference, candidate, moved),
+        ends,
         mapped=options.mapped,
         teacher=theirs.side,
         folder=task.folder,
@@ -137,6 +151,10 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
     layers = measurer.layers(alignment, lambda done, total: task.progress("layers", done, total))
     layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
     diagnosis = Doctor(measurer, alignment).diagnose(layers, lambda k, n: task.progress("causes", k, n))
+    if not diagnosis.faults:
+        whole = _whole(measurer, ends, alignment, outputs)
+        layers = [*layers, *whole]
+        diagnosis = replace(diagnosis, findings=Doctor(measurer, alignment).diagnose(whole, _quiet).findings)
     excused = diagnosis.excused
     layers = [replace(one, status="excused") if one.region.pair.reference in excused else one for one in layers]
     return RunResult(
@@ -148,7 +166,7 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
         power=power.told(power.swaps(reference, layers, [one for one, _ in diagnosis.activations])),
         coverage=_coverage(reference, candidate, layers, alignment.reasons()),
         inconclusive=_inconclusive(given, unsteady, layers),
-        notes=[*_of_traces(ours, theirs), *reference.trace.ends.notes, *candidate.trace.ends.notes],
+        notes=[*_of_traces(ours, theirs), *lacking, *reference.trace.ends.notes, *candidate.trace.ends.notes],
     )
 
 
@@ -199,6 +217,41 @@ def _recorded(one: Opened, given: Mapping[str, Array], folder: Path) -> GraphVie
 
 def _traced_outputs(view: GraphView) -> dict[str, Array]:
     return {name: view.trace.array(tensor) for name, tensor in view.trace.ends.outputs.items() if tensor in view.trace}
+
+
+def _quiet(_done: int, _total: int) -> None:
+    """Tells nobody how far it is."""
+
+
+APART: Final = 256.0
+"""Units of the output's type, relative to its spread, from which outputs are looked at as a whole."""
+
+
+def _whole(measurer: Measurer, ends: Ends, alignment: Alignment, outputs: Sequence[OutputRow]) -> list[Layer]:
+    """Outputs that are far apart although no layer is guilty: each as one region from the inputs, if that is guilty.
+
+    Nothing that an alignment may hide is hidden from this: only inputs and outputs are held to be the same.
+    """
+    if measurer.teacher is None or measurer.pupil is None:
+        return []
+    views = measurer.reference, measurer.candidate
+    of_output = {views[0].trace.ends.outputs[row.name]: row for row in outputs}
+    regions = []
+    for pair in output_pairs(views, ends):
+        only = Alignment()
+        for one in (*(one for one in alignment if one.reason == "input"), pair):
+            only.add(one)
+        row = of_output.get(pair.reference)
+        if row is not None and _far(row) and pair.reference in views[0].producer:
+            regions.append(find_region(*views, only, pair))
+    return [layer for layer in measurer.measure(regions) if layer.guilty]
+
+
+def _far(row: OutputRow) -> bool:
+    if row.relative is None or row.dtype is None:
+        return False
+    eps = float(ml_dtypes.finfo(float_dtype(row.dtype)).eps) if row.dtype in FLOAT_DTYPES else 0.0
+    return row.relative > APART * eps
 
 
 def _traced_pairs(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from parity.errors import InputError
 from parity.findings import Finding, Verdict, counted, environment
 from parity.jobs.diff_options import Progress
-from parity.model_inputs import make_inputs, read_inputs
+from parity.model_inputs import given_inputs, make_inputs
 from parity.models import ModelReference, model_reference
 from parity.sides import Side, SideOptions, live_adapter
 from parity.trace.store import clear_unfinished, is_trace
@@ -124,9 +124,7 @@ def _check(folder: Path) -> None:
 
 
 def _inputs(inputs: Any, side: Side) -> dict[str, Any]:
-    if inputs is None:
-        return make_inputs(side.specs)
-    return read_inputs(Path(inputs)) if isinstance(inputs, str | Path) else dict(inputs)
+    return make_inputs(side.specs) if inputs is None else given_inputs(inputs)
 
 
 def model_hash(text: str) -> str | None:

@@ -14,6 +14,9 @@ from parity.layerwise.measuring import Layer, Measurer
 FALLEN: Final = 10.0
 """Factor by which the difference must fall where a region is looked at from farther back."""
 
+NOISE: Final = 3.0
+"""Excess up to which a layer is fine where one of the two functions cannot be computed."""
+
 SAME: Final = 0.5
 """Distance of two functions, in noise floors, up to which they are the same; a fault that is only masked exceeds it."""
 
@@ -24,7 +27,7 @@ def acquit(measurer: Measurer, alignment: Alignment, layers: Sequence[Layer]) ->
     outputs = set(measurer.reference.trace.ends.outputs.values())
     for layer in layers:
         name = layer.region.pair.reference
-        if known[name].status != "function" or name in outputs:
+        if known[name].status not in {"function", "overflow"} or name in outputs:
             continue
         readers = [one for one in known.values() if any(pair.reference == name for pair in one.region.boundary)]
         if not readers:
@@ -64,4 +67,5 @@ def _same(layer: Layer) -> bool:
     if layer.measure is None:
         return layer.unequal == 0
     gap = layer.measure.gap_excess
-    return layer.status == "ok" and gap is not None and gap <= SAME
+    near = layer.measure.excess <= NOISE if gap is None else gap <= SAME
+    return layer.status == "ok" and near

@@ -1,9 +1,12 @@
 """Alignment of two opened models, with teacher forcing where their numbers have parted."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from parity.align.alignment import CONFIDENCE, Alignment, Pair
 from parity.align.by_scope import align_by_name, align_by_scope
@@ -26,11 +29,13 @@ class Ends:
         inputs: Tensor names, reference and candidate.
         outputs: Likewise.
         permutations: Axes in which the candidate holds an input, by the reference's tensor name.
+        readings: Axes in which the candidate's output is to be read, likewise.
     """
 
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     permutations: Mapping[str, tuple[int, ...]]
+    readings: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def align(
@@ -44,7 +49,7 @@ def align(
 ) -> Alignment:
     """Pairs of tensors that are one and the same in both.
 
-    In this order: inputs, the user's map, equal numbers, weights, module paths, names, outputs, numbers that are alike;
+    In this order: inputs, outputs, the user's map, equal numbers, weights, module paths, numbers that are alike, names;
     then again equal numbers of the candidate's run on the reference's numbers.
 
     Args:
@@ -62,12 +67,12 @@ def align(
     views = reference, candidate
     for one, two in ends.inputs:
         alignment.add(_input_pair(views, one, two, ends.permutations.get(one)))
+    for pair in output_pairs(views, ends):
+        alignment.add(pair)
     for one, two in mapped:
         _check_mapped(views, one, two)
-        _add_told(views, alignment, one, two, "map")
+        alignment.add(_told_pair(views, one, two, "map"))
     align_by_value(reference, candidate, alignment, limit=STRICT)
-    for one, two in ends.outputs:
-        _add_told(views, alignment, one, two, "output")
     align_by_weight(reference, candidate, alignment)
     align_by_scope(reference, candidate, alignment)
     align_by_value(reference, candidate, alignment)
@@ -119,7 +124,7 @@ def _check_mapped(views: tuple[GraphView, GraphView], one: str, two: str) -> Non
         InputError: With the nearest names.
     """
     for view, name, role in zip(views, (one, two), ("reference", "candidate"), strict=True):
-        if name not in view.trace.tensors:
+        if name not in view.trace.tensors or name not in view.trace:
             raise InputError.unknown(f"tensor of the {role}", name, view.trace.tensors)
     sizes = [view.trace.tensors[name].signature.count for view, name in zip(views, (one, two), strict=True)]
     if sizes[0] != sizes[1]:
@@ -129,14 +134,25 @@ def _check_mapped(views: tuple[GraphView, GraphView], one: str, two: str) -> Non
         )
 
 
-def _add_told(views: tuple[GraphView, GraphView], alignment: Alignment, one: str, two: str, reason: str) -> None:
-    """A pair that needs no proof; the numbers only tell its layout."""
+def output_pairs(views: tuple[GraphView, GraphView], ends: Ends) -> Iterator[Pair]:
+    """Outputs that can be held against each other, whatever their numbers, in no layout but the one that was told."""
     reference, candidate = views
-    if one not in reference.trace or two not in candidate.trace:
-        return
-    first, second = reference.trace.array(one), candidate.trace.array(two)
-    if first.size != second.size or one not in reference.dynamic or two not in candidate.dynamic:
-        return
-    plain = Layout.reshaped(first.shape, second.shape)
+    for one, two in ends.outputs:
+        if one not in reference.trace or two not in candidate.trace:
+            continue
+        if one not in reference.dynamic or two not in candidate.dynamic:
+            continue
+        source, shape = reference.trace.tensors[one].shape, candidate.trace.tensors[two].shape
+        axes = ends.readings.get(one)
+        if axes is not None and len(axes) == len(source):
+            layout = Layout(source, source, tuple(int(axis) for axis in np.argsort(axes)), shape)
+            yield Pair(one, two, layout, "output", CONFIDENCE["output"])
+        elif math.prod(source) == math.prod(shape):
+            yield _told_pair(views, one, two, "output")
+
+
+def _told_pair(views: tuple[GraphView, GraphView], one: str, two: str, reason: str) -> Pair:
+    """A pair that needs no proof; where the shapes differ, the numbers tell its layout."""
+    first, second = views[0].trace.array(one), views[1].trace.array(two)
     fit = None if first.shape == second.shape else find_layout(first, second, 0.5)
-    alignment.add(Pair(one, two, fit[0] if fit else plain, reason, CONFIDENCE[reason]))
+    return Pair(one, two, fit[0] if fit else Layout.reshaped(first.shape, second.shape), reason, CONFIDENCE[reason])

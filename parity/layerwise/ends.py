@@ -45,6 +45,18 @@ class OutputRow:
     kl: float | None = None
 
 
+def taken_inputs(inputs: Mapping[str, Array], specs: Mapping[str, InputSpec]) -> tuple[dict[str, Array], list[str]]:
+    """The inputs without those that a model lacks which takes all of the others by name, and what is to be said of it.
+
+    An exporter leaves out an input that the model does not use, such as a mask: then this is what is wrong with it.
+    """
+    lacking = [name for name in inputs if name not in specs]
+    if not lacking or not specs or not set(specs) <= set(inputs):
+        return dict(inputs), []
+    told = f"The candidate has no input {' and '.join(map(repr, lacking))}: it was run without."
+    return {name: array for name, array in inputs.items() if name in specs}, [told]
+
+
 def candidate_inputs(
     inputs: Mapping[str, Array], specs: Mapping[str, InputSpec], permutations: Permutations
 ) -> tuple[dict[str, Array], dict[str, tuple[int, ...]]]:
@@ -91,8 +103,17 @@ def _admits(spec: InputSpec, shape: tuple[int, ...]) -> bool:
     return all(want is None or want == size for want, size in zip(spec.shape, shape, strict=True))
 
 
-def find_ends(reference: GraphView, candidate: GraphView, moved: Permutations) -> Ends:
-    """Inputs by name or order, outputs by name where both name them and by order otherwise."""
+def find_ends(
+    reference: GraphView, candidate: GraphView, moved: Permutations, read: Mapping[int, tuple[int, ...]]
+) -> Ends:
+    """Inputs by name or order, outputs by name where both name them and by order otherwise.
+
+    Args:
+        reference: The reference's trace.
+        candidate: The candidate's.
+        moved: Axes in which the candidate took an input, by name.
+        read: Axes in which its output is to be read, by number.
+    """
     ours, theirs = reference.trace.ends, candidate.trace.ends
     inputs = [(ours.inputs[one], theirs.inputs[two]) for one, two in _matched(ours.inputs, theirs.inputs, named=True)]
     named = ours.named_outputs and theirs.named_outputs
@@ -101,11 +122,15 @@ def find_ends(reference: GraphView, candidate: GraphView, moved: Permutations) -
         for one, two in _matched(ours.outputs, theirs.outputs, named=named)
         if two is not None
     ]
+    tensors = list(ours.outputs.values())
+    readings = {tensors[number]: order for number, order in read.items() if number < len(tensors)}
     axes = {ours.inputs[name]: moved[name] for name in moved if name in ours.inputs}
     if axes or not moved:
-        return Ends(tuple(inputs), tuple(outputs), axes)
+        return Ends(tuple(inputs), tuple(outputs), axes, readings)
     by_order = dict(zip(theirs.inputs, ours.inputs.values(), strict=False))
-    return Ends(tuple(inputs), tuple(outputs), {by_order[name]: moved[name] for name in moved if name in by_order})
+    return Ends(
+        tuple(inputs), tuple(outputs), {by_order[name]: moved[name] for name in moved if name in by_order}, readings
+    )
 
 
 def _matched(ours: Mapping[str, str], theirs: Mapping[str, str], *, named: bool) -> list[tuple[str, str]]:
@@ -254,7 +279,7 @@ def _row(name: str, other: str, ours: Array, theirs: Array) -> OutputRow:
     )
     if ours.shape != theirs.shape or not ours.size:
         return row
-    wide, other_wide = ours.astype(np.float64), theirs.astype(np.float64)
+    wide, other_wide = (_real(one).astype(np.float64) for one in (ours, theirs))
     with np.errstate(invalid="ignore"):
         gap = np.abs(wide - other_wide)
     fine = gap[np.isfinite(gap)]
@@ -265,13 +290,25 @@ def _row(name: str, other: str, ours: Array, theirs: Array) -> OutputRow:
         shape=theirs.shape,
         max_abs=float(fine.max()) if fine.size == gap.size else float("nan"),
         relative=distance(ours, theirs),
-        **_as_scores(wide, other_wide),
+        **({} if ours.dtype.kind == "c" else _as_scores(wide, other_wide)),
     )
+
+
+def _real(array: Array) -> Array:
+    """Complex numbers as pairs of real ones."""
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], axis=-1)
 
 
 def _as_scores(ours: Array, theirs: Array) -> dict[str, float]:
     """What a reader of class scores would notice, where the last axis may be one."""
-    if ours.ndim < 2 or ours.shape[-1] < 2 or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+    if (
+        ours.dtype.kind == "c"
+        or ours.ndim < 2
+        or ours.shape[-1] < 2
+        or not (np.isfinite(ours).all() and np.isfinite(theirs).all())
+    ):
         return {}
     p, q = _log_softmax(ours), _log_softmax(theirs)
     return {

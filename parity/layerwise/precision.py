@@ -11,9 +11,9 @@ WIDTH: Final = {"float64": 0, "float32": 1, "bfloat16": 2, "float16": 2}
 
 
 def declared_dtype(view: GraphView, option: str | None) -> str:
-    """The type that a model declares: by option, or that in which most of its weights are stored.
+    """The type that a model declares: by option, or by its inputs and outputs and that of most of its weights.
 
-    Without floating-point weights it is the narrowest type of its inputs and outputs.
+    Of these the narrowest: an engine may keep the weights of a half-precision model in float32.
     """
     if option:
         return option
@@ -21,9 +21,8 @@ def declared_dtype(view: GraphView, option: str | None) -> str:
     for entry in view.trace.weights.values():
         if entry.dtype in WIDTH and entry.signature.count > 1:  # numbers of formulas are of no type
             sizes[entry.dtype] += entry.signature.count
-    if sizes:
-        return sizes.most_common(1)[0][0]
-    return narrowest(_dtypes(view, [*view.trace.ends.inputs.values(), *view.trace.ends.outputs.values()]))
+    ends = _dtypes(view, [*view.trace.ends.inputs.values(), *view.trace.ends.outputs.values()])
+    return narrowest([*(dtype for dtype, _ in sizes.most_common(1)), *ends])
 
 
 def narrowest(dtypes: Iterable[str]) -> str:
@@ -35,8 +34,7 @@ def narrowest(dtypes: Iterable[str]) -> str:
 def region_dtype(view: GraphView, declared: str, ends: Iterable[str]) -> str:
     """The type in which a region is meant to be computed.
 
-    A tensor at its ends that is as narrow as the model declares makes it so; a narrower one that the model does not
-    declare does not excuse anything.
+    A model that declares a 16-bit type may round to it anywhere; a type narrower than the declared one excuses nothing.
 
     Args:
         view: The candidate's trace.
@@ -44,6 +42,8 @@ def region_dtype(view: GraphView, declared: str, ends: Iterable[str]) -> str:
         ends: Names of the tensors at the region's boundary and of the one that it makes.
     """
     found = _dtypes(view, ends)
+    if WIDTH[declared] == WIDTH["float16"]:
+        return declared
     if any(WIDTH[one] >= WIDTH[declared] for one in found):
         return declared
     return narrowest(found) if found else declared

@@ -253,6 +253,7 @@ def read_trace(folder: Path) -> Trace:
             {name: _tensor(entry) for name, entry in body["weights"].items()},
             body["facts"],
         )
+        _check_names(trace)
         _check_shards(trace)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"The manifest of the trace in {folder} is damaged.", hint="Record it again.") from error
@@ -272,6 +273,20 @@ def _tensor(entry: Mapping[str, Any]) -> TensorEntry:
         entry["shard"],
         entry["stored_as"],
     )
+
+
+def _check_names(trace: Trace) -> None:
+    """Holds the ends against the tensors.
+
+    Raises:
+        ValueError: They are no names, or an output names a tensor that there is not.
+    """
+    known = {**trace.tensors, **trace.weights}
+    told = [*trace.ends.inputs.values(), *trace.ends.outputs.values()]
+    if not all(isinstance(tensor, str) for tensor in told):
+        raise ValueError("the ends are no names")
+    if not known.keys() >= set(trace.ends.outputs.values()):
+        raise ValueError("an output is no tensor")
 
 
 def _check_shards(trace: Trace) -> None:

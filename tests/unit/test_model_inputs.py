@@ -86,7 +86,7 @@ def test_optional_inputs_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("specs", "said"),
-    [({}, "does not say what inputs"), ({"x": InputSpec(dtype="float32", shape=None)}, "shape of its input 'x'")],
+    [({}, "says what inputs"), ({"x": InputSpec(dtype="float32", shape=None)}, "shape of its input 'x'")],
 )
 def test_a_model_that_does_not_say_what_it_takes(specs, said: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -95,7 +95,9 @@ class OnnxRuntimeSession:
             sink(step.site, {name: self._seen(name, array) for name, array in arrays.items()})
 
         interpreter = Interpreter(self._kernels, self._weights, self._origins, self._opsets, emit)
-        outputs = dict(zip(produced, interpreter.run(self._body, feeds), strict=True))
+        made = interpreter.run(self._body, feeds)
+        names = [value.name for value in self._body.graph.output]
+        outputs = {name: value for name, value in zip(names, made, strict=True) if name in produced}
         return Traced(
             inputs={name: name for name in feeds},
             outputs={name: value.name for name, value in outputs.items()},

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import io
 import sys
 import warnings
 import zipfile
@@ -21,6 +22,9 @@ from parity_adapters.torch.programs import program
 from parity_adapters.torch.session import TorchSession
 
 READS: Final = "torch:FILE.py:NAME, exported programs (*.pt2) and TorchScript (*.pt, *.pth, *.ts)"
+PICKLE: Final = b"\x80"
+"""The byte with which a pickle of protocol 2 or later begins."""
+
 _SCRIPTS: Final = frozenset({".pt", ".pth", ".ts", ".torchscript"})
 
 
@@ -79,12 +83,34 @@ def _load(reference: str | Path) -> Any:
 
 
 def _exported(path: Path) -> torch.export.ExportedProgram:
+    _refuse_code(path)
     try:
         return torch.export.load(path)
     except Exception as error:
         raise InputError(
             f"'{path}' is no exported program that this PyTorch reads: {_reason(error)}",
             hint="Write it with torch.export.save; a file of a newer PyTorch needs that version.",
+        ) from error
+
+
+def _refuse_code(path: Path) -> None:
+    """Refuses an archive with pickles that would run code when `torch.export.load` reads them.
+
+    Raises:
+        InputError: It holds one, or is no archive.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                data = archive.read(name)
+                if zipfile.is_zipfile(io.BytesIO(data)) or data[:1] == PICKLE:
+                    torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    except zipfile.BadZipFile as error:
+        raise InputError(f"'{path}' is no exported program.", hint="Write it with torch.export.save.") from error
+    except Exception as error:
+        raise InputError(
+            f"'{path}' holds pickled objects that could run code when they are read: {_reason(error)}",
+            hint="Write it again with torch.export.save, with plain tensors as example inputs.",
         ) from error
 
 
