@@ -112,7 +112,7 @@ class Doctor:
         return Diagnosis(tuple(_told_once(faults)), tuple(pairs), frozenset(self._excused))
 
     def case(self, layer: Layer) -> Case | None:
-        """A layer with both parts ready to be evaluated; None where one side is only a trace, or for complex numbers."""
+        """A layer with both parts ready to be evaluated; None for traces alone and for complex numbers."""
         measurer, region = self.measurer, layer.region
         if measurer.reference.trace.tensors[region.pair.reference].dtype.startswith("complex"):
             return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import ml_dtypes
@@ -104,7 +105,10 @@ def _admits(spec: InputSpec, shape: tuple[int, ...]) -> bool:
 
 
 def find_ends(
-    reference: GraphView, candidate: GraphView, moved: Permutations, read: Mapping[int, tuple[int, ...]]
+    reference: GraphView,
+    candidate: GraphView,
+    moved: Permutations,
+    read: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
 ) -> Ends:
     """Inputs by name or order, outputs by name where both name them and by order otherwise.
 

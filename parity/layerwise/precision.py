@@ -11,9 +11,10 @@ WIDTH: Final = {"float64": 0, "float32": 1, "bfloat16": 2, "float16": 2}
 
 
 def declared_dtype(view: GraphView, option: str | None) -> str:
-    """The type that a model declares: by option, or by its inputs and outputs and that of most of its weights.
+    """The type that a model declares: by option, or that in which most of its weights are stored.
 
-    Of these the narrowest: an engine may keep the weights of a half-precision model in float32.
+    A model that takes or gives a 16-bit type is of that type, although an engine may keep its weights in float32.
+    Without floating-point weights it is the narrowest type of the ends.
     """
     if option:
         return option
@@ -22,7 +23,9 @@ def declared_dtype(view: GraphView, option: str | None) -> str:
         if entry.dtype in WIDTH and entry.signature.count > 1:  # numbers of formulas are of no type
             sizes[entry.dtype] += entry.signature.count
     ends = _dtypes(view, [*view.trace.ends.inputs.values(), *view.trace.ends.outputs.values()])
-    return narrowest([*(dtype for dtype, _ in sizes.most_common(1)), *ends])
+    if not sizes or WIDTH[narrowest(ends)] == WIDTH["float16"]:
+        return narrowest(ends)
+    return sizes.most_common(1)[0][0]
 
 
 def narrowest(dtypes: Iterable[str]) -> str:

@@ -246,3 +246,26 @@ def test_a_trace_in_place_of_either_side(toy, tmp_path) -> None:
         (tmp_path / "one", tmp_path / "two"),
     ):
         assert rules(diff(one, two)) == [("activation-variant", "error")]
+
+
+def test_scores_next_to_a_masks_filling_are_looked_at(toy) -> None:
+    """Beside a billion every score is less than half a unit in the last place, and its error must not be."""
+
+    def masked(scale: float):
+        made = toy(x=(None, 8))
+        scores = made("matmul", "x", made.weight("w", np.random.default_rng(2).standard_normal((8, 8)) * scale), to="s")
+        fill = made.weight("fill", np.where(np.arange(8) > 5, -1e9, 0.0))
+        return made.gives(made("add", scores, fill, to="y"))
+
+    assert diff(masked(1.0), masked(1.0), {"x": X}).verdict == "pass"
+    assert diff(masked(1.0), masked(1.01), {"x": X}).verdict == "mismatch"
+
+
+def test_what_only_moves_numbers_after_the_last_operator_is_held_against_the_reference(toy) -> None:
+    def reversed_rows(function):
+        made = toy(x=(None, 8))
+        act = made("tanh", "x", to="act")
+        return made.gives(made("gather", act, to="y", function=function))
+
+    report = diff(reversed_rows(lambda x: x), reversed_rows(lambda x: x[::-1].copy()), {"x": X})
+    assert report.verdict == "mismatch"

@@ -41,7 +41,7 @@ def partners(alignment: Alignment) -> dict[str, str]:
 def test_equal_models_are_aligned_by_value(toy, side, tmp_path) -> None:
     found = aligned(side, tmp_path, network(toy, "tanh", "exp"), network(toy, "tanh", "exp", prefix="c"))
     assert partners(found) == {"x": "x", "m0": "cm0", "a0": "ca0", "m1": "cm1", "a1": "ca1", "y": "y"}
-    assert found.reasons() == {"input": 1, "value": 5}
+    assert found.reasons() == {"input": 1, "output": 1, "value": 4}
 
 
 def test_behind_a_fault_weights_and_teaching_tell(toy, side, tmp_path) -> None:
