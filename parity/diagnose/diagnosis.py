@@ -70,6 +70,10 @@ class Diagnosis:
         """Whether anything is wrong."""
         return any(one.severity == "error" for one in self.findings)
 
+    def joined(self, other: "Diagnosis") -> "Diagnosis":
+        """With the findings and excuses of another look at the same models."""
+        return replace(self, findings=(*self.findings, *other.findings), excused=self.excused | other.excused)
+
 
 class Doctor:
     """Explains the guilty layers of one comparison.
