@@ -10,6 +10,8 @@ import pytest
 
 from parity.cli import main
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist tells its workers the terminal's width; reports are made for none
+
 ADAPTER = """
 import ctypes, os, sys, time
 

@@ -62,8 +62,8 @@ def test_is_an_adapter_with_versions_of_what_is_installed(adapter):
 
 
 def test_refuses_what_it_does_not_read(adapter):
-    with pytest.raises(InputError, match="cannot open"):
-        adapter.open("model.keras", {})
+    with pytest.raises(InputError, match="no file or folder"):
+        adapter.open("model.onnx", {})
 
 
 def test_names_are_unique(adapter, rows):

@@ -1,6 +1,8 @@
 """Models of PyTorch as sessions: what is told of a run, and that parts of it can be computed again to the bit."""
 
+import io
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -573,3 +575,23 @@ def test_a_copy_can_be_laid_out_as_its_original(view) -> None:
     copy = lay_out(original, layout(original), torch.float32)
     assert copy.stride() == original.stride()
     assert torch.equal(copy, original)
+
+
+def test_an_exported_program_with_a_pickle_that_runs_code_is_refused_unread(tmp_path: Path) -> None:
+    """`torch.export.load` reads the example inputs without asking what they are."""
+
+    class Code:
+        def __reduce__(self) -> tuple:
+            return (Path.touch, (tmp_path / "ran",))
+
+    good, evil = tmp_path / "good.pt2", tmp_path / "evil.pt2"
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.ones(4, 3),)), good)
+    assert list(adapter.open(str(good), {}).run({"input": floats(4, 3)}))
+    buffer = io.BytesIO()
+    torch.save(Code(), buffer)
+    with zipfile.ZipFile(good) as archive, zipfile.ZipFile(evil, "w") as forged:
+        for name in archive.namelist():
+            forged.writestr(name, buffer.getvalue() if "sample_inputs" in name else archive.read(name))
+    with pytest.raises(InputError, match="could run code"):
+        adapter.open(str(evil), {})
+    assert not (tmp_path / "ran").exists()

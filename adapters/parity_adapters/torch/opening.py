@@ -25,6 +25,9 @@ READS: Final = "torch:FILE.py:NAME, exported programs (*.pt2) and TorchScript (*
 PICKLE: Final = b"\x80"
 """The byte with which a pickle of protocol 2 or later begins."""
 
+NEWEST: Final = 5
+"""The latest protocol."""
+
 _SCRIPTS: Final = frozenset({".pt", ".pth", ".ts", ".torchscript"})
 
 
@@ -103,7 +106,7 @@ def _refuse_code(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 data = archive.read(name)
-                if zipfile.is_zipfile(io.BytesIO(data)) or data[:1] == PICKLE:
+                if zipfile.is_zipfile(io.BytesIO(data)) or _is_pickle(data):
                     torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except zipfile.BadZipFile as error:
         raise InputError(f"'{path}' is no exported program.", hint="Write it with torch.export.save.") from error
@@ -112,6 +115,11 @@ def _refuse_code(path: Path) -> None:
             f"'{path}' holds pickled objects that could run code when they are read: {_reason(error)}",
             hint="Write it again with torch.export.save, with plain tensors as example inputs.",
         ) from error
+
+
+def _is_pickle(data: bytes) -> bool:
+    """Whether bytes begin and end as a pickle does; raw weights hardly ever do both."""
+    return len(data) > 2 and data[:1] == PICKLE and data[1] <= NEWEST and data[-1:] == b"."
 
 
 def _script(path: Path) -> torch.jit.ScriptModule:
