@@ -122,7 +122,8 @@ class RunResult:
 def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> RunResult:
     """Compares two opened sides on one set of inputs."""
     given = task.given
-    taken, lacking = taken_inputs(given, specs_of(theirs))
+    signed = theirs.side is not None and theirs.side.adapter in SIGNED
+    taken, lacking = taken_inputs(given, specs_of(theirs) if signed else {})
     moved_inputs, moved = candidate_inputs(taken, specs_of(theirs), options.candidate_input_perm)
     task.progress("runs", 0, 2)
     first, unsteady = _outputs(ours, given, task.folder)
@@ -222,6 +223,9 @@ def _recorded(one: Opened, given: Mapping[str, Array], folder: Path) -> GraphVie
 def _traced_outputs(view: GraphView) -> dict[str, Array]:
     return {name: view.trace.array(tensor) for name, tensor in view.trace.ends.outputs.items() if tensor in view.trace}
 
+
+SIGNED: Final = frozenset({"onnxruntime", "tensorflow"})
+"""Adapters whose models say every input that they take; what others say may be an example of some."""
 
 APART: Final = 256.0
 """Units of the output's type, relative to its spread, from which outputs are looked at as a whole."""
