@@ -70,8 +70,9 @@ def align_by_weight(reference: GraphView, candidate: GraphView, alignment: Align
             if results is not None:
                 channels = _channels(one.site, "result"), _channels(two.site, "result")
                 added += add_if_like((reference, candidate), alignment, results, "weights", channels)
-            channels = _channels(one.site, "data"), _channels(two.site, "data")
-            added += add_if_like((reference, candidate), alignment, (one.data, two.data), "weights", channels)
+            if _scale(one.site) == _scale(two.site):
+                channels = _channels(one.site, "data"), _channels(two.site, "data")
+                added += add_if_like((reference, candidate), alignment, (one.data, two.data), "weights", channels)
     return added
 
 
@@ -100,6 +101,11 @@ def made_alike(views: tuple[GraphView, GraphView], names: tuple[str, str]) -> bo
         return True
     inside = [(_has_bias(view, site), _activates(site)) for view, site in zip(views, sites, strict=True) if site]
     return inside[0] == inside[1]
+
+
+def _scale(site: Site) -> float:
+    """The number by which an operator multiplies the product: an engine may have moved it there from its operand."""
+    return float(site.attributes.get("alpha", 1.0)) if site.kind == "matmul" else 1.0
 
 
 def _activates(site: Site) -> bool:

@@ -215,7 +215,7 @@ def _fix(difference: Difference) -> str:
 
 def _repair(reference: Side, difference: Difference) -> Repair:
     ours, theirs = difference.reference.chain, difference.candidate.chain
-    shape = difference.reference.shape
+    shape, scale = difference.reference.shape, difference.candidate.scale / difference.reference.scale
 
     def repair(part: Part, overrides: dict[str, Array]) -> None:
         x = part.value(theirs.source, overrides)
@@ -228,6 +228,6 @@ def _repair(reference: Side, difference: Difference) -> Repair:
             made = reference.evaluate(sites, given, [ours.target])[ours.target]
         except ParityError:
             return
-        overrides[theirs.target] = made.reshape(x.shape)
+        overrides[theirs.target] = made.reshape(x.shape) * scale
 
     return repair

@@ -5,7 +5,7 @@ and named by probing: evaluated on a sweep and identified, so that no name, cons
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -30,6 +30,9 @@ ARITHMETIC: Final = frozenset(
 
 FUSED: Final = frozenset({"pointwise", "gelu", "quick_gelu", "silu", "relu"})
 """Kinds that may add a bias of their own; it is taken as 0 in a probe."""
+
+SPLIT: Final = frozenset({"gelu_erf", "gelu_tanh"})
+"""Variants that are written with a factor of one half, which engines move."""
 
 LONGEST: Final = 40
 """Operators up to which a chain is followed back."""
@@ -68,6 +71,8 @@ class Activation:
         values: What it gives on the sweep of that type, in float64; None where only recorded numbers tell.
         identification: As `parity.functions.identify` says; None where nothing finite came out.
         shape: That its input had in the run.
+        scale: The chain over the variant: an engine may have moved a factor to the next operator; ``values`` are
+            without it.
     """
 
     chain: Chain
@@ -75,6 +80,7 @@ class Activation:
     values: Float64 | None
     identification: Identification | None
     shape: tuple[int, ...]
+    scale: float = 1.0
 
     @property
     def variant(self) -> Variant | None:
@@ -224,7 +230,17 @@ class Prober:
             inner = self.probe(chain)
             if inner is not None and inner.variant is not None and self._affine_rest(whole, inner):
                 return inner
-        return whole
+        return self._scaled(whole) or whole
+
+    def _scaled(self, whole: Activation) -> Activation | None:
+        """The activation that a chain is but for a power of two, which an engine moved into the next product."""
+        if whole.values is None:
+            return None
+        for scale in (2.0, 0.5):
+            found = self._named(whole.values / scale, whole.dtype)
+            if found is not None and found.variant is not None and found.variant.name in SPLIT:
+                return replace(whole, values=whole.values / scale, identification=found, scale=scale)
+        return None
 
     def probe(self, chain: Chain) -> Activation | None:
         """A chain evaluated on the sweep and identified; None where it cannot be evaluated, or is of whole numbers."""
@@ -240,14 +256,16 @@ class Prober:
             return None
         if values is None or not np.isfinite(values).any():
             return None
+        return Activation(chain, dtype, values, self._named(values, dtype), self._shape(chain))
+
+    def _named(self, values: Float64, dtype: str) -> Identification | None:
         carried = FLOAT_DTYPES["float32"] if dtype == "float64" else FLOAT_DTYPES[dtype]
         with np.errstate(over="ignore"):
             rounded = values.astype(carried)
         try:
-            found = _identifier(dtype).identify(rounded)
+            return _identifier(dtype).identify(rounded)
         except InputError:
-            found = None
-        return Activation(chain, dtype, values, found, self._shape(chain))
+            return None
 
     def _from_record(self, chain: Chain, dtype: str) -> Activation | None:
         trace = self.view.trace
