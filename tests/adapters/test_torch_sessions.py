@@ -1,6 +1,7 @@
 """Models of PyTorch as sessions: what is told of a run, and that parts of it can be computed again to the bit."""
 
 import io
+import pickle
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -577,7 +578,8 @@ def test_a_copy_can_be_laid_out_as_its_original(view) -> None:
     assert torch.equal(copy, original)
 
 
-def test_an_exported_program_with_a_pickle_that_runs_code_is_refused_unread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["archive", "protocol 0"])
+def test_an_exported_program_with_a_pickle_that_runs_code_is_refused_unread(tmp_path: Path, form: str) -> None:
     """`torch.export.load` reads the example inputs without asking what they are."""
 
     class Code:
@@ -589,9 +591,20 @@ def test_an_exported_program_with_a_pickle_that_runs_code_is_refused_unread(tmp_
     assert list(adapter.open(str(good), {}).run({"input": floats(4, 3)}))
     buffer = io.BytesIO()
     torch.save(Code(), buffer)
+    code = buffer.getvalue() if form == "archive" else pickle.dumps(Code(), protocol=0)
     with zipfile.ZipFile(good) as archive, zipfile.ZipFile(evil, "w") as forged:
         for name in archive.namelist():
-            forged.writestr(name, buffer.getvalue() if "sample_inputs" in name else archive.read(name))
+            forged.writestr(name, code if "sample_inputs" in name else archive.read(name))
     with pytest.raises(InputError, match="could run code"):
         adapter.open(str(evil), {})
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["custom_obj_0", "opaque_obj_0"])
+def test_an_exported_program_with_objects_among_its_constants_is_refused_unread(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.ones(4, 3),)), path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"model/data/constants/{name}", b"")
+    with pytest.raises(InputError, match="could run code"):
+        adapter.open(str(path), {})

@@ -2,7 +2,8 @@
 
 import hashlib
 import importlib.util
-import io
+import os
+import pickle
 import sys
 import warnings
 import zipfile
@@ -22,11 +23,12 @@ from parity_adapters.torch.programs import program
 from parity_adapters.torch.session import TorchSession
 
 READS: Final = "torch:FILE.py:NAME, exported programs (*.pt2) and TorchScript (*.pt, *.pth, *.ts)"
-PICKLE: Final = b"\x80"
-"""The byte with which a pickle of protocol 2 or later begins."""
+WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+NOT_WEIGHTS_ONLY: Final = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+"""PyTorch's environment variables for how `torch.load` reads pickles."""
 
-NEWEST: Final = 5
-"""The latest protocol."""
+OBJECTS: Final = ("constants/custom_obj", "constants/opaque_obj")
+"""How the entries of an exported program are called that are not read by `torch.load`."""
 
 _SCRIPTS: Final = frozenset({".pt", ".pth", ".ts", ".torchscript"})
 
@@ -86,9 +88,15 @@ def _load(reference: str | Path) -> Any:
 
 
 def _exported(path: Path) -> torch.export.ExportedProgram:
-    _refuse_code(path)
+    _refuse_objects(path)
     try:
-        return torch.export.load(path)
+        with _data_alone():
+            return torch.export.load(path)
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"'{path}' holds pickled objects that could run code when they are read.",
+            hint="Write it again with torch.export.save, with plain tensors as example inputs.",
+        ) from error
     except Exception as error:
         raise InputError(
             f"'{path}' is no exported program that this PyTorch reads: {_reason(error)}",
@@ -96,30 +104,33 @@ def _exported(path: Path) -> torch.export.ExportedProgram:
         ) from error
 
 
-def _refuse_code(path: Path) -> None:
-    """Refuses an archive with pickles that would run code when `torch.export.load` reads them.
+def _refuse_objects(path: Path) -> None:
+    """Refuses an archive with constants that `torch.export.load` unpickles by other means than `torch.load`.
 
     Raises:
         InputError: It holds one, or is no archive.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                data = archive.read(name)
-                if zipfile.is_zipfile(io.BytesIO(data)) or _is_pickle(data):
-                    torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    except zipfile.BadZipFile as error:
-        raise InputError(f"'{path}' is no exported program.", hint="Write it with torch.export.save.") from error
-    except Exception as error:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"'{path}' is no exported program.", hint="Write it with torch.export.save.")
+    with zipfile.ZipFile(path) as archive:
+        found = next((name for name in archive.namelist() if any(place in name for place in OBJECTS)), None)
+    if found is not None:
         raise InputError(
-            f"'{path}' holds pickled objects that could run code when they are read: {_reason(error)}",
-            hint="Write it again with torch.export.save, with plain tensors as example inputs.",
-        ) from error
+            f"'{path}' holds an object that could run code when it is read: {found}",
+            hint="Export the model without script objects among its constants.",
+        )
 
 
-def _is_pickle(data: bytes) -> bool:
-    """Whether bytes begin and end as a pickle does; raw weights hardly ever do both."""
-    return len(data) > 2 and data[:1] == PICKLE and data[1] <= NEWEST and data[-1:] == b"."
+@contextmanager
+def _data_alone() -> Iterator[None]:
+    """A context in which `torch.load` takes nothing but tensors and plain values, whatever its caller asks for."""
+    before = {name: os.environ.pop(name, None) for name in (WEIGHTS_ONLY, NOT_WEIGHTS_ONLY)}
+    os.environ[WEIGHTS_ONLY] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[WEIGHTS_ONLY]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def _script(path: Path) -> torch.jit.ScriptModule:
