@@ -13,7 +13,7 @@ from parity.align.view import GraphView
 from parity.errors import EngineError, InputError
 from parity.graph import InputSpec
 from parity.measure import session as jobs
-from parity.models import ModelReference
+from parity.models import ModelReference, model_reference
 from parity.trace.store import read_trace
 from parity.worker import Message, Worker, first_line
 
@@ -157,6 +157,15 @@ LIVE: Final = {"torch": "torch", "onnx": "onnxruntime", "keras": "tensorflow", "
 """Top-level package of a live object's class, or one it inherits from, and the adapter that opens it."""
 
 LIVE_JAX: Final = frozenset({"jax", "jaxlib", "flax"})
+
+
+def found_model(model: Any) -> ModelReference | tuple[Any, str]:
+    """A model as a user gives it – a reference or a live object – in the form that `Side` takes.
+
+    Raises:
+        InputError: There is no such file, or it is nothing that is opened here.
+    """
+    return model_reference(str(model)) if isinstance(model, str | Path) else (model, live_adapter(model))
 
 
 def live_adapter(model: Any) -> str:

@@ -17,9 +17,6 @@ CONFIDENCE: Final[Mapping[str, float]] = {
 }
 """Confidence by reason; that of equal numbers is 1 where they agree beyond doubt."""
 
-CERTAIN: Final = 0.9
-"""Confidence from which on a pair is believed even where its numbers turn out to differ."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:

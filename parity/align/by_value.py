@@ -56,19 +56,18 @@ def _telling(view: GraphView, name: str) -> bool:
 def _nearest(reference: GraphView, candidate: GraphView, name: str, names: list[str], limit: float) -> Pair | None:
     """The pair of a candidate's tensor with the nearest of the reference's tensors ``names``."""
     entry = candidate.trace.tensors[name]
-    whole = entry.dtype.startswith(("int", "uint", "bool"))
     like = []
     for one in names:
         other = reference.trace.tensors[one]
         far = entry.signature.distance(other.signature)
-        if far <= 5 * limit and whole == other.dtype.startswith(("int", "uint", "bool")):
+        if far <= 5 * limit and entry.whole == other.whole:
             like.append((far, one))
     found: list[tuple[float, bool, int, str, Layout]] = []
     numbers: Array | None = None
     site = candidate.site_of(name)
     for _, one in sorted(like)[:MOST]:
         numbers = candidate.trace.array(name) if numbers is None else numbers
-        fit = find_layout(reference.trace.array(one), numbers, 0.0 if whole else limit)
+        fit = find_layout(reference.trace.array(one), numbers, 0.0 if entry.whole else limit)
         if fit is not None:
             maker = reference.site_of(one)
             other_kind = site is None or maker is None or site.kind != maker.kind

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.adapter import Array
-from parity.compare.local import bulk_limit
+from parity.compare.local import bulk_limit, dot
 
 SAMPLES: Final = 512
 """Elements by which an arrangement is tried."""
@@ -226,7 +226,7 @@ def distance(a: Array, b: Array) -> float:
     for start in range(0, first.size, BLOCK):
         x = first[start : start + BLOCK].astype(np.float64)
         y = second[start : start + BLOCK].astype(np.float64)
-        if not np.isfinite(np.einsum("i,i->", x, y)):
+        if not np.isfinite(dot(x, y)):
             odd = ~(np.isfinite(x) & np.isfinite(y))
             if not ((x == y) | (np.isnan(x) & np.isnan(y)))[odd].all():
                 return math.inf
@@ -234,9 +234,9 @@ def distance(a: Array, b: Array) -> float:
         if np.isfinite(bulk):
             scores = (np.abs(x) <= bulk) | (np.abs(y) <= bulk)
             x, y = x[scores], y[scores]
-        count, total, squares = count + x.size, total + float(x.sum()), squares + float(np.einsum("i,i->", x, x))
+        count, total, squares = count + x.size, total + float(x.sum()), squares + dot(x, x)
         gap = x - y
-        gaps += float(np.einsum("i,i->", gap, gap))
+        gaps += dot(gap, gap)
     if not count:
         return 0.0
     size, mean = math.sqrt(squares / count), total / count

@@ -51,8 +51,7 @@ class GraphView:
     def settled(self, tensor: str) -> bool:
         """Whether a tensor holds whole numbers that the inputs' shapes decide: it is taken as it was recorded."""
         entry = self.trace.tensors.get(tensor)
-        whole = entry is not None and entry.dtype.startswith(("int", "uint", "bool"))
-        return whole and tensor not in self.dynamic and tensor in self.trace
+        return entry is not None and entry.whole and tensor not in self.dynamic and tensor in self.trace
 
     def _behind(self, sources: Iterable[str]) -> frozenset[str]:
         """Some tensors and all that are made of them."""

@@ -116,6 +116,15 @@ Repair = Callable[[Part, dict[str, Array]], None]
 are there already."""
 
 
+def put(name: str, numbers: Float64) -> Repair:
+    """Gives a tensor or weight these numbers."""
+
+    def repair(part: Part, overrides: dict[str, Array]) -> None:  # noqa: ARG001 – the type's signature
+        overrides[name] = numbers
+
+    return repair
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
     """One cause that may explain a region.
@@ -171,7 +180,11 @@ class Case:
     @cached_property
     def exact(self) -> Float64:
         """The reference's output in float64, in the candidate's layout."""
-        value = self.reference.value(self.reference.target)
+        return self.reference_output({})
+
+    def reference_output(self, overrides: Mapping[str, Array]) -> Float64:
+        """What the reference makes with some overrides, in float64 and in the candidate's layout."""
+        value = self.reference.value(self.reference.target, overrides)
         return self.region.pair.layout.apply(np.asarray(value, np.float64))
 
     @cached_property
@@ -184,8 +197,7 @@ class Case:
         value = np.asarray(self.candidate.value(self.candidate.target, repaired), np.float64)
         exact = self.exact
         if injected:
-            moved = self.reference.value(self.reference.target, injected)
-            exact = self.region.pair.layout.apply(np.asarray(moved, np.float64))
+            exact = self.reference_output(injected)
         with np.errstate(invalid="ignore"):  # equal infinities of a mask
             return np.where(value.reshape(exact.shape) == exact, 0.0, value.reshape(exact.shape) - exact)
 

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -70,10 +71,6 @@ class Diagnosis:
         """Whether anything is wrong."""
         return any(one.severity == "error" for one in self.findings)
 
-    def joined(self, other: "Diagnosis") -> "Diagnosis":
-        """With the findings and excuses of another look at the same models."""
-        return replace(self, findings=(*self.findings, *other.findings), excused=self.excused | other.excused)
-
 
 class Doctor:
     """Explains the guilty layers of one comparison.
@@ -88,17 +85,18 @@ class Doctor:
         self.alignment = alignment
         self._excused: set[str] = set()
 
+    @cached_property
+    def _activations(self) -> tuple[list[Activation], list[tuple[Activation, Activation]]]:
+        """The reference's activations, and counterparts of both sides; each is probed once."""
+        measurer = self.measurer
+        ours = Prober(measurer.reference, measurer.teacher).activations()
+        theirs = Prober(measurer.candidate, measurer.pupil).activations()
+        views = measurer.reference, measurer.candidate
+        return ours, list(activation.counterparts(views, self.alignment, ours, theirs))
+
     def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         """The findings of some layers, and of activations that differ where the layers do not show it."""
-        ours, theirs = (
-            Prober(view, side).activations()
-            for view, side in (
-                (self.measurer.reference, self.measurer.teacher),
-                (self.measurer.candidate, self.measurer.pupil),
-            )
-        )
-        views = self.measurer.reference, self.measurer.candidate
-        pairs = list(activation.counterparts(views, self.alignment, ours, theirs))
+        ours, pairs = self._activations
         known = [found for one, two in pairs if (found := activation.compare(one, two))]
         guilty = [layer for layer in layers if layer.guilty]
         faults = []
@@ -342,8 +340,3 @@ def _how_seen(evidence: Mapping[str, Any]) -> str:
     if error < SEEN and abs(coefficient - 1) < HALF:
         return f"; it is smaller than the rounding and seen through it, coefficient {coefficient:.2f} ± {error:.1g}"
     return "; a probe shows it, and these inputs do not"
-
-
-def with_rule(finding: Finding, rule: str, message: str, fix: str) -> Finding:
-    """A finding told as one of another rule."""
-    return replace(finding, rule=rule, message=message, fix=fix)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from parity.adapter import Array
-from parity.diagnose.case import Case, Hypothesis, Part, Repair, finite_rms
+from parity.diagnose.case import Case, Hypothesis, Part, Repair, finite_rms, put
 from parity.diagnose.norms import Norm, fused, names, norms, roots, told
 from parity.diagnose.numbers import Float64
 from parity.graph import NORMALIZATIONS, Site
@@ -110,7 +110,7 @@ def _folded(case: Case) -> Iterator[Hypothesis]:
         made = {value: _with_epsilon(case, norm, value) for value in others}
         value = min(made, key=lambda one: finite_rms(theirs - made[one]))
         numbers = theirs - made[value] + case.exact
-        repair = _put(case.candidate.target, numbers)
+        repair = put(case.candidate.target, numbers)
         yield _hypothesis(norm.form.epsilon, value, norm.sites, case.candidate.sites[-1:], repair)
 
 
@@ -119,10 +119,3 @@ def _with_epsilon(case: Case, norm: Norm, value: float) -> Float64:
     changed = norm.finished(replace(norm.form, epsilon=value).normalised(norm.x))
     target = case.reference.value(case.reference.target, {norm.target: changed})
     return np.asarray(case.region.pair.layout.apply(np.asarray(target, np.float64)))
-
-
-def _put(name: str, numbers: Float64) -> Repair:
-    def repair(part: Part, overrides: dict[str, Array]) -> None:  # noqa: ARG001 – the type's signature
-        overrides[name] = numbers
-
-    return repair

@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.adapter import Array
 from parity.align.view import MOVES, GraphView
-from parity.diagnose.case import Case, Hypothesis, Part, Repair
+from parity.diagnose.case import Case, Hypothesis, Part, Repair, put
 from parity.diagnose.norms import Norm, names, norms
 from parity.diagnose.numbers import Float64, holder, made, mapping, wide
 from parity.graph import NORMALIZATIONS, Site
@@ -46,7 +46,7 @@ def _formulas(one: Norm, two: Norm) -> Iterator[Hypothesis]:
     trials = [[name] for name in fields] + ([fields] if len(fields) > 1 else [])
     for some in trials:
         right = {name: getattr(one.form, name) for name in some}
-        repair = _put(two.target, two.finished(replace(two.form, **right).normalised(two.x)))
+        repair = put(two.target, two.finished(replace(two.form, **right).normalised(two.x)))
         yield _hypothesis((_told(one, some), _told(two, some)), one.sites, two.sites, repair)
 
 
@@ -69,13 +69,6 @@ def _hypothesis(
     )
 
 
-def _put(name: str, numbers: Float64) -> Repair:
-    def repair(part: Part, overrides: dict[str, Array]) -> None:  # noqa: ARG001 – the type's signature
-        overrides[name] = numbers
-
-    return repair
-
-
 def _scales(case: Case) -> Iterator[Hypothesis]:
     """Scales that are one more or one less than the reference's."""
     ours = list(_scaling(case.reference))
@@ -88,7 +81,7 @@ def _scales(case: Case) -> Iterator[Hypothesis]:
             step = right.reshape(-1) - scale.reshape(-1)
             for more, words in ((1.0, ("scale 1 + w", "scale w")), (-1.0, ("scale w", "scale 1 + w"))):
                 if np.abs(step - more).max() <= 1e-6:
-                    yield _hypothesis(words, (mine,), (site,), _put(name, scale + more))
+                    yield _hypothesis(words, (mine,), (site,), put(name, scale + more))
 
 
 def _scaling(part: Part) -> Iterator[tuple[Site, str]]:

@@ -20,8 +20,7 @@ def examine(case: Case) -> Iterator[Hypothesis]:
             if np.isfinite(wide).all() or not np.isfinite(case.candidate.value(name)).all():
                 continue
             kind = "NaN" if np.isnan(wide).any() else "infinity"
-            end = case.candidate.values([case.candidate.target], precision="native")[case.candidate.target]
-            observed = "NaN" if np.isnan(end.astype(np.float64)).any() else "infinity"
+            observed = "NaN" if np.isnan(ran[case.candidate.target].astype(np.float64)).any() else "infinity"
             yield Hypothesis(
                 rule="overflow",
                 message=f"{site.op} gives {kind} in {array.dtype.name} where the reference stays finite",

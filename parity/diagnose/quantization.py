@@ -60,8 +60,7 @@ def _twin_error(case: Case) -> float:
         weight = part.weight(name)
         if weight.dtype.name in FLOAT_DTYPES and weight.ndim > 1:
             rounded[name] = to_bytes(weight)
-    value = case.region.pair.layout.apply(np.asarray(part.value(part.target, rounded), np.float64))
-    return rms((value - case.exact).reshape(-1))
+    return rms((case.reference_output(rounded) - case.exact).reshape(-1))
 
 
 def to_bytes(array: Array) -> Array:

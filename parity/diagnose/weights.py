@@ -6,9 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.adapter import Array
 from parity.align.layout import Layout, arrangements
-from parity.diagnose.case import Case, Hypothesis, Part, Repair
+from parity.diagnose.case import Case, Hypothesis, Part, put
 from parity.dtypes import FLOAT_DTYPES
 
 Float64 = NDArray[np.float64]
@@ -55,7 +54,7 @@ def _missing(case: Case) -> Iterator[Hypothesis]:
                 observed=what,
                 fix=f"Export '{name}' with the model.",
                 places={"reference": [name, *_readers(case.reference, name)]},
-                injection=_repair(name, numbers),
+                injection=put(name, numbers),
             )
 
 
@@ -92,7 +91,7 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
             "reference": [name, *_readers(case.reference, name)],
             "candidate": [other, *_readers(case.candidate, other)],
         },
-        repair=_repair(other, ours),
+        repair=put(other, ours),
         evidence={"weight_max_abs": float(np.max(np.abs(ours - theirs)))},
         severity="note" if what == f"rounded to {stored}" else "error",  # its tensor says so itself
     )
@@ -101,13 +100,6 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
 def _readers(part: Part, weight: str) -> list[str]:
     """Sites that read a weight, through whatever moves it about."""
     return [site.name for site in part.sites if any(part.view.origin(one) == weight for one in site.inputs if one)]
-
-
-def _repair(other: str, numbers: Float64) -> Repair:
-    def repair(part: Part, overrides: dict[str, Array]) -> None:  # noqa: ARG001 – the type's signature
-        overrides[other] = numbers
-
-    return repair
 
 
 def relation(ours: Float64, theirs: Float64) -> str:

@@ -14,8 +14,8 @@ from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_report import DiffReport, make_report
 from parity.jobs.diff_run import Opened, RunResult, Task, run_once, specs_of
 from parity.model_inputs import given_inputs, make_inputs
-from parity.models import ModelReference, model_reference
-from parity.sides import Side, SideOptions, live_adapter
+from parity.models import ModelReference
+from parity.sides import Side, SideOptions, found_model
 from parity.trace.store import read_trace
 
 __all__ = ["DiffOptions", "DiffReport", "diff"]
@@ -83,7 +83,7 @@ def _numbered(progress: Progress, number: int) -> Progress:
 def _open(role: str, model: Any, options: DiffOptions, stack: ExitStack) -> Opened:
     of_reference = role == "reference"
     dtype = options.reference_dtype if of_reference else options.candidate_dtype
-    found = model_reference(str(model)) if isinstance(model, str | Path) else (model, live_adapter(model))
+    found = found_model(model)
     if isinstance(found, ModelReference) and found.is_trace:
         return Opened(None, GraphView(read_trace(Path(found.text))), found.text, dtype)
     level = options.reference_optimization if of_reference else options.candidate_optimization

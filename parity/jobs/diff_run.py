@@ -13,7 +13,7 @@ from parity.align.alignment import Alignment
 from parity.align.regions import find_region
 from parity.align.view import GraphView
 from parity.diagnose import power
-from parity.diagnose.diagnosis import Diagnosis, Doctor
+from parity.diagnose.diagnosis import Doctor
 from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.findings import Finding
 from parity.graph import InputSpec
@@ -151,15 +151,12 @@ def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> 
     measurer = Measurer.of((reference, candidate), (ours.side, theirs.side), (ours.dtype, theirs.dtype))
     layers = measurer.layers(alignment, lambda done, total: task.progress("layers", done, total))
     layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
-
-    def diagnosed(some: Sequence[Layer]) -> Diagnosis:
-        return Doctor(measurer, alignment).diagnose(some, lambda k, n: task.progress("causes", k, n))
-
-    diagnosis = diagnosed(layers)
+    doctor = Doctor(measurer, alignment)
+    diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n))
     if not (diagnosis.faults or diagnosis.excused):
         whole = [layer for layer in _whole(measurer, ends, alignment, outputs) if not _random(layer, measurer)]
         layers = [*layers, *whole]
-        diagnosis = diagnosis.joined(diagnosed(whole)) if whole else diagnosis
+        diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n)) if whole else diagnosis
     excused = diagnosis.excused
     layers = [replace(one, status="excused") if one.region.pair.reference in excused else one for one in layers]
     return RunResult(

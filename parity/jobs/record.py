@@ -11,8 +11,8 @@ from parity.errors import InputError
 from parity.findings import Finding, Verdict, counted, environment
 from parity.jobs.diff_options import Progress
 from parity.model_inputs import given_inputs, make_inputs
-from parity.models import ModelReference, model_reference
-from parity.sides import Side, SideOptions, live_adapter
+from parity.models import ModelReference
+from parity.sides import Side, SideOptions, found_model
 from parity.trace.store import clear_unfinished, is_trace
 
 BLOCK: Final = 2**20
@@ -85,7 +85,7 @@ def record(
     options = options or RecordOptions()
     folder = Path(folder)
     _check(folder)
-    found = model_reference(str(model)) if isinstance(model, str | Path) else (model, live_adapter(model))
+    found = found_model(model)
     if isinstance(found, ModelReference) and found.is_trace:
         raise InputError(f"{found.text} is a recorded trace already.", hint="Name the model that it is to be made of.")
     asked = {"dtype": options.dtype, "optimization": options.optimization, "threads": str(options.threads)}

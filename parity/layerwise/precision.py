@@ -45,11 +45,8 @@ def region_dtype(view: GraphView, declared: str, ends: Iterable[str]) -> str:
         ends: Names of the tensors at the region's boundary and of the one that it makes.
     """
     found = _dtypes(view, ends)
-    if WIDTH[declared] == WIDTH["float16"]:
-        return declared
-    if any(WIDTH[one] >= WIDTH[declared] for one in found):
-        return declared
-    return narrowest(found) if found else declared
+    wider = found and all(WIDTH[one] < WIDTH[declared] for one in found)
+    return narrowest(found) if wider and WIDTH[declared] < WIDTH["float16"] else declared
 
 
 def _dtypes(view: GraphView, names: Iterable[str]) -> list[str]:

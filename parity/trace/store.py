@@ -72,6 +72,11 @@ class TensorEntry:
     shard: int | None = None
     stored_as: str = ""
 
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers or truth values."""
+        return self.dtype.startswith(("int", "uint", "bool"))
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

@@ -1,6 +1,6 @@
 """Alignments: each tensor in one pair at most, and the numbers of a pair in either side's layout."""
 
-from parity.align.alignment import CERTAIN, CONFIDENCE, Alignment, Pair
+from parity.align.alignment import CONFIDENCE, Alignment, Pair
 from parity.align.layout import Layout
 
 PLAIN = Layout.reshaped((2, 3), (2, 3))
@@ -43,7 +43,7 @@ def test_sources_say_where_the_numbers_are_and_how_to_move_them() -> None:
 
 
 def test_what_needs_no_proof_is_certain_and_what_is_like_is_not() -> None:
-    assert {reason for reason, confidence in CONFIDENCE.items() if confidence >= CERTAIN} == {
+    assert {reason for reason, confidence in CONFIDENCE.items() if confidence >= 0.9} == {
         "input",
         "map",
         "output",
