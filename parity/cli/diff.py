@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from parity.cli.output import Output, output_options
+from parity.cli.output import Output, output_options, timeout_option
 from parity.cli.progress import bars
 from parity.errors import InputError
 
@@ -81,14 +81,7 @@ DTYPES = click.Choice(["float64", "float32", "float16", "bfloat16"])
     "--candidate-python", default=sys.executable, metavar="PATH", help="Python of the candidate's environment."
 )
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When an engine counts as hung.",
-)
+@timeout_option(600.0, "When an engine counts as hung.")
 @output_options
 def command(
     *,

@@ -2,7 +2,7 @@
 
 import click
 
-from parity.cli.output import Output, output_options
+from parity.cli.output import Output, output_options, timeout_option
 
 
 @click.command(name="identify")
@@ -11,14 +11,7 @@ from parity.cli.output import Output, output_options
 @click.option(
     "--dtype", default="float32", show_default=True, metavar="NAME", help="Dtype that a function is called with."
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When a function counts as hung.",
-)
+@timeout_option(300.0, "When a function counts as hung.")
 @click.option("--expect", metavar="VARIANT", help="The variant that it has to be; any other ends with exit code 1.")
 @output_options
 def command(

@@ -127,3 +127,20 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     # The command's own options stand before the common ones in its help.
     wrapped.__click_params__ = getattr(command, "__click_params__", []) + wrapped.__click_params__  # type: ignore[attr-defined]
     return wrapped
+
+
+def timeout_option(default: float, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds ``--timeout SECONDS``, which the command is given as ``timeout``.
+
+    Args:
+        default: Seconds.
+        text: Its help: who counts as hung after that.
+    """
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from parity.cli.diff import DTYPES, LEVELS
-from parity.cli.output import Output, output_options
+from parity.cli.output import Output, output_options, timeout_option
 from parity.cli.progress import bars
 
 
@@ -18,14 +18,7 @@ from parity.cli.progress import bars
 @click.option("--dtype", type=DTYPES, help="Run the model in this type.")
 @click.option("--optimization", type=LEVELS, help="Level of ONNX Runtime's optimiser; all, as deployed.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engine.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When the engine counts as hung.",
-)
+@timeout_option(600.0, "When the engine counts as hung.")
 @output_options
 def command(
     *,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from parity.cli.output import Output, output_options
+from parity.cli.output import Output, output_options, timeout_option
 
 filtered = partial(click.option, multiple=True, metavar="NAME")
 
@@ -41,14 +41,7 @@ filtered = partial(click.option, multiple=True, metavar="NAME")
     help="Also a table of time per element, against the framework's exact GELU and ReLU; minutes.",
 )
 @click.option("--patterns", type=(int, int), default=(0, 2**32), hidden=True, help="The float32 inputs to try.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Silence after which a worker counts as hung.",
-)
+@timeout_option(300.0, "Silence after which a worker counts as hung.")
 @click.option(
     "--all", "everything", is_flag=True, help="Name every implementation in the findings, and show the notes."
 )

@@ -1,12 +1,10 @@
 """References and live objects to models: functions, linen modules with variables, nnx modules, exported functions."""
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -15,6 +13,7 @@ import jax
 
 from parity.errors import InputError
 from parity.graph import InputSpec
+from parity.python_file import import_file
 from parity_adapters.jax.constants import closed_over
 
 READS: Final = "`jax:FILE.py:NAME` and `*.jaxexport`"
@@ -78,22 +77,13 @@ def _named(file: str, name: str) -> Any:
 
 
 def _imported(path: Path) -> ModuleType:
-    """The module of the file ``path`` under a name of its own; its folder can be imported from meanwhile."""
-    name = f"_parity_jax_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"'{path}' is no Python file.", hint="A JAX model is named as `jax:FILE.py:NAME`.")
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
+    """The module of the file ``path``, which is run for it."""
     try:
-        spec.loader.exec_module(module)
+        return import_file(path)
+    except InputError:
+        raise
     except (Exception, SystemExit) as error:
         raise InputError(f"Running {path} failed: {told(error)}", hint="Does `python` run the file?") from error
-    finally:
-        sys.path.remove(folder)
-    return module
 
 
 def told(error: BaseException) -> str:

@@ -1,7 +1,5 @@
 """Opens what a model reference names: a SavedModel, a Keras or TFLite file, a factory in a Python file, an object."""
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +8,7 @@ from typing import Any, Final
 from parity.adapter import Session, not_opened
 from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.errors import InputError
+from parity.python_file import import_file
 from parity_adapters.tensorflow.lite_session import LiteSession
 from parity_adapters.tensorflow.models import CallableModel, KerasModel, SignatureModel
 from parity_adapters.tensorflow.runtime import keras, tf
@@ -130,24 +129,14 @@ def _made(adapter: str, reference: str, dtype: str | None) -> Session:
 def _imported(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"There is no file '{path}'.", hint="Write tf:FILE.py:NAME.")
-    name = f"_parity_tensorflow_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise InputError(f"'{path}' is no Python file.", hint="Write tf:FILE.py:NAME.")
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    sys.modules[name] = module
-    sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        return import_file(path)
+    except InputError:
+        raise
     except Exception as error:
-        del sys.modules[name]
         raise InputError(
             f"'{path}' cannot be imported: {_first_line(error)}", hint="Does `python` run it by itself?"
         ) from error
-    finally:
-        sys.path.remove(folder)
-    return module
 
 
 def _live(adapter: str, model: Any, sources: Path | None, dtype: str | None) -> Session:

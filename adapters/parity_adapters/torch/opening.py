@@ -1,16 +1,12 @@
 """Opens what a reference to a PyTorch model names."""
 
-import hashlib
-import importlib.util
 import os
 import pickle
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import torch
@@ -18,6 +14,7 @@ from torch import nn
 
 from parity.adapter import not_opened
 from parity.errors import InputError, ParityError
+from parity.python_file import import_file, imports_from
 from parity_adapters.torch.evaluation import PRECISIONS
 from parity_adapters.torch.programs import program
 from parity_adapters.torch.session import TorchSession
@@ -173,8 +170,8 @@ def from_factory(reference: str) -> Any:
         raise InputError(f"'torch:{reference}' names no factory.", hint="Write torch:FILE.py:NAME.")
     if not path.is_file():
         raise InputError(f"There is no file '{path}'.", hint="Check the path before the last colon.")
-    with _imports_from(path.resolve().parent):
-        module = _explained(lambda: _imported(path.resolve()), f"'{path}' does not import")
+    with imports_from(path.resolve().parent):
+        module = _explained(lambda: import_file(path), f"'{path}' does not import")
         factory = getattr(module, name, None)
         if factory is None:
             known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
@@ -182,28 +179,6 @@ def from_factory(reference: str) -> Any:
         if not callable(factory):
             raise InputError(f"'{name}' in '{path}' is not callable.", hint="Name a function that returns the model.")
         return _explained(factory, f"The factory '{name}' in '{path}' failed")
-
-
-def _imported(path: Path) -> ModuleType:
-    """The file as a module under a name of its own, so that two files called model.py do not meet."""
-    name = f"_parity_model_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"Python cannot import {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@contextmanager
-def _imports_from(folder: Path) -> Iterator[None]:
-    """A context in which the modules beside a file can be imported."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
 
 
 def _explained(work: Callable[[], Any], what: str) -> Any:
