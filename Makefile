@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark weights corpus wheel clean
+.PHONY: help setup suite test slow lint benchmark exports corpus wheel clean
 
 help:  ## Say what can be made.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -26,7 +26,7 @@ suite: $(READY)  ## Measure every installed framework's activations.
 test: $(READY)  ## Run the tests.
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-slow: weights  ## Run the tests that take minutes.
+slow: exports  ## Run the tests that take minutes.
 	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)  ## Run the linters, the type checker and the import contracts.
@@ -38,10 +38,10 @@ lint: $(READY)  ## Run the linters, the type checker and the import contracts.
 benchmark: $(READY)  ## Time the comparison and the suite side by side with their peers.
 	$(BIN)/python benchmarks/compare.py
 
-weights: $(READY)  ## Install the real model that slow tests and the corpus use.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group weights
+exports: $(READY)  ## Install the exporter and the real model that slow tests and the corpus use.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group exports
 
-corpus: weights  ## Build the labelled model pairs of a SEED and score `parity diff` on them.
+corpus: exports  ## Build the labelled model pairs of a SEED and score `parity diff` on them.
 	$(BIN)/python scripts/make_corpus.py --seed $(SEED)
 	$(BIN)/python scripts/score_corpus.py --cases build/corpus/seed-$(SEED)
 
