@@ -10,7 +10,7 @@ from parity.adapter import Array
 from parity.dtypes import FLOAT_DTYPES, any_dtype
 from parity.errors import InputError
 from parity.graph import InputSpec
-from parity.trace.store import read_shard
+from parity.trace.shards import read_shard
 
 SEED: Final = 20261129
 

@@ -2,10 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from parity.adapter import Array
+
+BLOCK: Final = 1 << 13
+"""Elements at a time: few enough that a BLAS does not split their scalar product over threads of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +50,46 @@ def signature(array: Array) -> Signature:
     if array.dtype.kind == "c":
         array = np.ascontiguousarray(array).view(array.real.dtype)
     flat = np.asarray(array).reshape(-1)
-    if flat.dtype.kind != "f" or flat.dtype.itemsize < 4:
-        flat = flat.astype(np.float64 if flat.dtype.kind in "iu" else np.float32)
-    with np.errstate(invalid="ignore"):  # infinities of both signs
-        total = float(np.add.reduce(flat, dtype=np.float64)) if flat.size else 0.0
-    finite = flat
-    if not np.isfinite(total):
-        finite = flat[np.isfinite(flat)]
-        total = float(np.add.reduce(finite, dtype=np.float64))
-    if not finite.size:
-        return Signature(flat.size, 0, 0.0, 0.0, 0.0, 0.0)
-    low, high = float(finite.min()), float(finite.max())
-    scale = max(abs(low), abs(high)) or 1.0
-    rms = float(np.sqrt(_mean_square(finite, scale))) * scale
-    return Signature(flat.size, finite.size, total / finite.size, rms, low, high)
+    total = _Sums(unit=_unit(flat))
+    for start in range(0, flat.size, BLOCK):
+        total.add(flat[start : start + BLOCK])
+    return total.signature(flat.size)
 
 
-def _mean_square(flat: Array, scale: float) -> float:
-    """Mean square in units of ``scale``; block by block in float64, so that neither overflow nor rounding shows."""
-    total = 0.0
-    for start in range(0, flat.size, 1 << 16):
-        block = flat[start : start + (1 << 16)].astype(np.float64) / scale
-        total += float(block @ block)
-    return total / flat.size
+def _unit(flat: Array) -> float:
+    """In units of which squares neither overflow nor vanish: 1 where the type's own cannot in float64."""
+    if flat.dtype != np.float64 or not flat.size:
+        return 1.0
+    sizes = np.abs(flat)
+    return float(np.max(sizes, where=np.isfinite(sizes), initial=0.0)) or 1.0
+
+
+class _Sums:
+    """Sums over the finite elements of blocks, each of which is gone through while it is in the processor's cache."""
+
+    def __init__(self, unit: float) -> None:
+        self._unit = unit
+        self._finite = 0
+        self._sum = self._squares = 0.0
+        self._low, self._high = math.inf, -math.inf
+
+    def add(self, block: Array) -> None:
+        wide = block.astype(np.float64)
+        low, high = float(wide.min()), float(wide.max())
+        if not (math.isfinite(low) and math.isfinite(high)):  # NaN is the least and the greatest
+            wide = wide[np.isfinite(wide)]
+            if not wide.size:
+                return
+            low, high = float(wide.min()), float(wide.max())
+        self._low, self._high = min(self._low, low), max(self._high, high)
+        if self._unit != 1.0:
+            wide /= self._unit
+        self._finite += wide.size
+        self._sum += float(wide.sum())
+        self._squares += float(wide @ wide)
+
+    def signature(self, count: int) -> Signature:
+        if not self._finite:
+            return Signature(count, 0, 0.0, 0.0, 0.0, 0.0)
+        mean, rms = self._sum / self._finite, math.sqrt(self._squares / self._finite)
+        return Signature(count, self._finite, mean * self._unit, rms * self._unit, self._low, self._high)

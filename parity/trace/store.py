@@ -5,10 +5,9 @@ mapping, so that of a trace larger than memory only what is looked at is in memo
 """
 
 import json
-import mmap
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,42 +15,26 @@ from typing import Any, Final
 import numpy as np
 
 from parity.adapter import Array
-from parity.dtypes import FLOAT_DTYPES
 from parity.errors import InputError
 from parity.graph import Site, Traced
+from parity.trace.shards import CODES, Shard, write_shard
 from parity.trace.signature import Signature, signature
 
 FORMAT: Final = "framework-parity-trace/1"
 MANIFEST: Final = "manifest.json"
 UNFINISHED: Final = "manifest.unfinished"
 
-SHARD: Final = 64 * 2**20
+SHARD: Final = 8 * 2**20
 """Bytes after which a shard is written."""
+
+LARGE: Final = 2**20
+"""Bytes from which a tensor is a shard of its own, written from where the framework has it, without a copy."""
 
 SMALL: Final = 4096
 """Elements up to which a weight is stored in a trace; of a larger one there is the signature alone."""
 
 SAME_ORDER: Final = frozenset({"identity", "reshape"})
 """Kinds whose output is the input, number by number."""
-
-_NAMES: Final[Mapping[str, np.dtype[Any]]] = {
-    "F64": np.dtype(np.float64),
-    "F32": np.dtype(np.float32),
-    "F16": np.dtype(np.float16),
-    "BF16": FLOAT_DTYPES["bfloat16"],
-    "I64": np.dtype(np.int64),
-    "I32": np.dtype(np.int32),
-    "I16": np.dtype(np.int16),
-    "I8": np.dtype(np.int8),
-    "U64": np.dtype(np.uint64),
-    "U32": np.dtype(np.uint32),
-    "U16": np.dtype(np.uint16),
-    "U8": np.dtype(np.uint8),
-    "BOOL": np.dtype(np.bool_),
-    "C64": np.dtype(np.complex64),
-    "C128": np.dtype(np.complex128),
-}
-_CODES: Final = {dtype: code for code, dtype in _NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +80,37 @@ class Trace:
     tensors: Mapping[str, TensorEntry]
     weights: Mapping[str, TensorEntry]
     facts: Mapping[str, Any]
-    _shards: dict[int, dict[str, Array]] = field(default_factory=dict)
+    _shards: dict[int, Shard] = field(default_factory=dict)
 
     def __contains__(self, name: object) -> bool:
         entry = self.tensors.get(str(name)) or self.weights.get(str(name))
         return entry is not None and entry.shard is not None
 
     def array(self, name: str) -> Array:
-        """The numbers of a tensor, or of a small weight, mapped from its shard.
+        """The numbers of a tensor, or of a small weight, mapped from its shard: for those who look at some of them.
 
         Raises:
             KeyError: They are not stored.
         """
+        entry, shard = self._place(name)
+        return shard.array(entry.stored_as).reshape(entry.shape)
+
+    def read(self, name: str) -> Array:
+        """The same in memory of its own, which is free again when it is used no more: for those who go through all.
+
+        Raises:
+            KeyError: They are not stored.
+        """
+        entry, shard = self._place(name)
+        return shard.read(entry.stored_as).reshape(entry.shape)
+
+    def _place(self, name: str) -> tuple[TensorEntry, Shard]:
         entry = self.tensors.get(name) or self.weights.get(name)
         if entry is None or entry.shard is None:
             raise KeyError(name)
         if entry.shard not in self._shards:
-            self._shards[entry.shard] = read_shard(_shard_path(self.folder, entry.shard))
-        return self._shards[entry.shard][entry.stored_as].reshape(entry.shape)
+            self._shards[entry.shard] = Shard(_shard_path(self.folder, entry.shard))
+        return entry, self._shards[entry.shard]
 
 
 class TraceWriter:
@@ -159,20 +155,32 @@ class TraceWriter:
         self.tensors[name] = self._entry(name, array, stored=True)
 
     def _entry(self, name: str, array: Array, *, stored: bool) -> TensorEntry:
-        stored = stored and array.dtype in _CODES
-        if stored:
-            self._pending[name] = np.array(array, order="C")  # a copy: the framework may write the memory again
-            self._bytes += array.nbytes
-        entry = TensorEntry(array.dtype.name, array.shape, signature(array), self._shard if stored else None, name)
+        place = self._store(name, array) if stored and array.dtype in CODES else None
+        return TensorEntry(array.dtype.name, array.shape, signature(array), place, name)
+
+    def _store(self, name: str, array: Array) -> int:
+        """The number of the shard that holds the array, or will."""
+        if array.nbytes >= LARGE:
+            self._flush()
+            return self._write({name: array})
+        self._pending[name] = np.array(array, order="C")  # a copy: the framework may write the memory again
+        self._bytes += array.nbytes
+        place = self._shard
         if self._bytes >= SHARD:
             self._flush()
-        return entry
+        return place
 
     def _flush(self) -> None:
         if self._pending:
-            write_shard(_shard_path(self.folder, self._shard), self._pending)
-            self._shard += 1
+            self._write(self._pending)
         self._pending, self._bytes = {}, 0
+
+    def _write(self, arrays: Mapping[str, Array]) -> int:
+        """Writes the next shard and tells its number."""
+        number = self._shard
+        write_shard(_shard_path(self.folder, number), arrays)
+        self._shard += 1
+        return number
 
     def finish(self, ends: Traced, weights: Mapping[str, Array], facts: Mapping[str, Any]) -> Trace:
         """Writes what is pending and then the manifest, which makes the trace whole.
@@ -305,66 +313,12 @@ def _check_shards(trace: Trace) -> None:
         path = _shard_path(trace.folder, shard)
         if not path.is_file():
             raise InputError(f"The trace in {trace.folder} lacks {path.name}.", hint="Record it again.")
-        held = read_shard(path)
+        held = Shard(path)
         for entry in entries:
-            array = held[entry.stored_as]
+            array = held.array(entry.stored_as)
             if array.reshape(entry.shape).shape != entry.shape or array.dtype.name != entry.dtype:
                 raise ValueError(entry.stored_as)
 
 
 def _shard_path(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}.safetensors"
-
-
-def write_shard(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes a safetensors file: the length of the header, the header in JSON, the bytes of each array."""
-    header, offset = {}, 0
-    for name, array in arrays.items():
-        end = offset + array.nbytes
-        header[name] = {"dtype": _CODES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, end]}
-        offset = end
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with path.open("wb") as file:
-        file.write(len(head).to_bytes(8, "little"))
-        file.write(head)
-        for array in arrays.values():
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-
-
-def read_shard(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, mapped and read-only.
-
-    Raises:
-        InputError: The file is damaged.
-    """
-    return dict(iterate_shard(path))
-
-
-def iterate_shard(path: Path) -> Iterator[tuple[str, Array]]:
-    """Name and array, one after the other, of a safetensors file.
-
-    Raises:
-        InputError: The file is damaged.
-    """
-    try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        length = int.from_bytes(data[:8], "little")
-        header = json.loads(bytes(data[8 : 8 + length]))
-        for name, entry in header.items():
-            if name == "__metadata__":
-                continue
-            yield name, _stored(data[8 + length :], entry)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable safetensors file.", hint="Write it again.") from error
-
-
-def _stored(body: memoryview, entry: Mapping[str, Any]) -> Array:
-    """One array of a safetensors file, of its bytes after the header."""
-    dtype, shape = _NAMES[entry["dtype"]], tuple(entry["shape"])
-    begin, end = entry["data_offsets"]
-    array: Array = np.frombuffer(body[begin:end], dtype=dtype).reshape(shape)
-    if array.shape != shape or not 0 <= begin <= end == begin + array.nbytes:
-        raise ValueError(f"{entry} does not fit")
-    return array

@@ -16,20 +16,18 @@ from safetensors.numpy import load_file, save_file
 
 from parity.errors import InputError
 from parity.graph import Site, Traced
-from parity.trace import store
+from parity.trace import shards, store
+from parity.trace.shards import iterate_shard, read_shard, write_shard
 from parity.trace.store import (
     MANIFEST,
     UNFINISHED,
     TraceWriter,
     clear_unfinished,
     is_trace,
-    iterate_shard,
-    read_shard,
     read_trace,
-    write_shard,
 )
 
-DTYPES = [*(dtype.name for dtype in store._NAMES.values())]
+DTYPES = [*(dtype.name for dtype in shards._NAMES.values())]
 ENDS = Traced(inputs={"x": "x"}, outputs={"y": "y"}, named_outputs=True, notes=("A note.",), drawn=("w",))
 
 
@@ -209,7 +207,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from parity.trace import store
+from parity.trace import shards, store
 store.SHARD = 64
 writer = store.TraceWriter(Path(sys.argv[1]))
 for k in range(10):
