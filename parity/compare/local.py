@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.adapter import Array
+from parity.compare import native
 from parity.dtypes import float_dtype
 
 Float64 = NDArray[np.float64]
@@ -53,7 +54,8 @@ class LocalError:
         gap: Distance of the two functions; None where one of them cannot be computed in float64.
         rounding: The candidate's error against its own function; None likewise.
         max_abs: Greatest error of the candidate.
-        max_gap: Greatest difference of the two functions, in units of the greatest error of the twin there.
+        max_excess: That in units of the greatest error of the twin.
+        max_gap: Greatest difference of the two functions, likewise; None as ``gap``.
         finite_lost: Elements where z is finite and the candidate is not.
         finite_gained: Elements where the candidate is finite and z is not.
     """
@@ -65,6 +67,7 @@ class LocalError:
     gap: float | None
     rounding: float | None
     max_abs: float
+    max_excess: float
     max_gap: float | None
     finite_lost: int
     finite_gained: int
@@ -109,8 +112,8 @@ def local_error(
     total = _Sums(dtype, bulk_limit(arrays[0]))
     for start in range(0, arrays[0].size, BLOCK):
         place = slice(start, start + BLOCK)
-        z, t, y = (_wide(one[place]) for one in arrays)
-        total.add(z, t, y, None if own is None else _wide(own[place]))
+        z, twin, candidate = (one[place] for one in arrays)
+        total.add(z, twin, candidate, None if own is None else own[place])
     return total.result(has_own=own is not None)
 
 
@@ -124,9 +127,21 @@ class _Sums:
         self._count = self._finite = self._lost = self._gained = 0
         self._squares = dict.fromkeys(("z", "twin", "error", "gap", "rounding", "ulp"), 0.0)
         self._largest = dict.fromkeys(self._squares, 0.0)
+        self._native = native.LocalSizes() if native.available() and not np.isfinite(bulk) else None
 
-    def add(self, z: Float64, twin: Float64, candidate: Float64, own: Float64 | None) -> None:
+    def add(self, z: Array, twin: Array, candidate: Array, own: Array | None) -> None:
+        """Takes a block."""
         self._count += z.size
+        z, own = _wide(z), None if own is None else _wide(own)
+        if self._native is not None and native.add_local(
+            (z, twin, candidate, own), self._least, self._eps, self._native
+        ):
+            self._finite += z.size
+        else:
+            self._add_any(z, _wide(twin), _wide(candidate), own)
+
+    def _add_any(self, z: Float64, twin: Float64, candidate: Float64, own: Float64 | None) -> None:
+        """Takes a block whose numbers may be any, of infinities and of what masks fill in too."""
         if not np.isfinite(dot(z, twin) + dot(candidate, z if own is None else own)):
             z, twin, candidate, own = self._finite_only(z, twin, candidate, own)
         if np.isfinite(self._bulk):
@@ -168,8 +183,15 @@ class _Sums:
             self._largest[name] = max(self._largest[name], float(values.max()), -float(values.min()))
 
     def result(self, *, has_own: bool) -> LocalError:
+        """What all blocks add up to."""
+        if self._native is not None:
+            for name in self._squares:
+                squares, largest = getattr(self._native, name)
+                self._squares[name] += squares
+                self._largest[name] = max(self._largest[name], largest)
         size = {name: math.sqrt(total / self._finite) if self._finite else 0.0 for name, total in self._squares.items()}
         most = self._largest
+        unit = max(most["twin"], most["ulp"] / 2)
         return LocalError(
             count=self._count,
             scale=size["z"],
@@ -178,7 +200,8 @@ class _Sums:
             gap=size["gap"] if has_own else None,
             rounding=size["rounding"] if has_own else None,
             max_abs=most["error"],
-            max_gap=ratio(most["gap"], max(most["twin"], most["ulp"] / 2)) if has_own else None,
+            max_excess=ratio(most["error"], unit),
+            max_gap=ratio(most["gap"], unit) if has_own else None,
             finite_lost=self._lost,
             finite_gained=self._gained,
         )

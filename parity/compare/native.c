@@ -1,5 +1,5 @@
 /* Statistics of float32 pairs (r, c), as the docstring of `parity.compare.Comparison` defines them, in one pass over
-   memory. `parity.compare.native` mirrors the struct.
+   memory, and at the end those of `parity.compare.local`. `parity.compare.native` mirrors the structs.
 
    A block is taken in pieces that stay in the first-level cache, in short loops that a compiler vectorises as they
    stand. `omp simd reduction` lets it split sums over lanes and nothing else; all other arithmetic is strict IEEE 754.
@@ -185,3 +185,62 @@ FOR_EACH_CPU void parity_compare(const float *r, const float *c, int64_t count, 
     }
     for (int k = 0; k < 5; k++) s->sums[k] += sums[k];
 }
+
+typedef struct {
+    double squares, largest;
+} size;
+
+typedef struct {
+    size z, twin, error, ulp, gap, rounding; /* as the docstring of `parity.compare.local` names them */
+} local_sizes;
+
+const uint32_t parity_local_size = sizeof(local_sizes);
+
+INLINE void add_size(size *total, double squares, double largest) {
+    total->squares += squares;
+    total->largest = largest > total->largest ? largest : total->largest;
+}
+
+/* The greatest power of two up to |z|, or `least` if that is more. */
+INLINE double power_of_two(double z, double least) {
+    int64_t b;
+    double power;
+    memcpy(&b, &z, sizeof b);
+    b &= 0x7ff0000000000000;
+    memcpy(&power, &b, sizeof power);
+    return power > least ? power : least;
+}
+
+/* Adds `count` elements; adds nothing and returns 0 if the square of one is not finite. `own` may be absent. */
+#define LOCAL(NAME, TYPE)                                                                                             \
+    FOR_EACH_CPU int NAME(const double *restrict z, const TYPE *restrict twin, const TYPE *restrict candidate,         \
+                          const double *restrict own, int64_t count, double least, double eps, local_sizes *s) {       \
+        double zz = 0, tt = 0, ee = 0, uu = 0, gg = 0, rr = 0, z_most = 0, t_most = 0, e_most = 0, u_most = 0,         \
+               g_most = 0, r_most = 0;                                                                                 \
+        _Pragma("omp simd reduction(+ : zz, tt, ee, uu) reduction(max : z_most, t_most, e_most, u_most)")              \
+        for (int64_t i = 0; i < count; i++) {                                                                          \
+            const double x = z[i], t = (double)twin[i] - x, e = (double)candidate[i] - x;                              \
+            const double u = power_of_two(x, least) * eps;                                                             \
+            zz += x * x, tt += t * t, ee += e * e, uu += u * u;                                                        \
+            z_most = fabs(x) > z_most ? fabs(x) : z_most;                                                              \
+            t_most = fabs(t) > t_most ? fabs(t) : t_most;                                                              \
+            e_most = fabs(e) > e_most ? fabs(e) : e_most;                                                              \
+            u_most = u > u_most ? u : u_most;                                                                          \
+        }                                                                                                              \
+        if (own) {                                                                                                     \
+            _Pragma("omp simd reduction(+ : gg, rr) reduction(max : g_most, r_most)")                                  \
+            for (int64_t i = 0; i < count; i++) {                                                                      \
+                const double g = own[i] - z[i], r = (double)candidate[i] - own[i];                                     \
+                gg += g * g, rr += r * r;                                                                              \
+                g_most = fabs(g) > g_most ? fabs(g) : g_most;                                                          \
+                r_most = fabs(r) > r_most ? fabs(r) : r_most;                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+        if (!isfinite(zz + tt + ee + gg + rr)) return 0;                                                               \
+        add_size(&s->z, zz, z_most), add_size(&s->twin, tt, t_most), add_size(&s->error, ee, e_most);                  \
+        add_size(&s->ulp, uu, u_most), add_size(&s->gap, gg, g_most), add_size(&s->rounding, rr, r_most);              \
+        return 1;                                                                                                      \
+    }
+
+LOCAL(parity_local_float, float)
+LOCAL(parity_local_double, double)

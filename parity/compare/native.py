@@ -1,7 +1,8 @@
-"""The optional kernel in C for float32 against float32: `native.c` beside this file, compiled when the package was.
+"""The optional kernels in C: `native.c` beside this file, compiled when the package was.
 
-It gives what `parity.compare.kernel.Kernel` gives, many times faster. Without the library, or with
-``PARITY_NO_NATIVE`` set in the environment, `compare` does without it.
+One is for float32 against float32 and gives what `parity.compare.kernel.Kernel` gives, the other what
+`parity.compare.local` sums, both many times faster. Without the library, or with ``PARITY_NO_NATIVE`` set in the
+environment, NumPy does it.
 """
 
 import ctypes
@@ -12,10 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from parity.compare.comparison import Sums
 from parity.compare.kernel import Totals
+
+Array = NDArray[Any]
 
 _SOURCE: Final = Path(__file__).with_name("native.c")
 _LIBRARY: Final = _SOURCE.with_name("libnative.so")
@@ -35,30 +39,62 @@ class _Statistics(ctypes.Structure):
     )
 
 
+class LocalSizes(ctypes.Structure):
+    """The struct ``local_sizes`` of the C file: sum of squares and greatest magnitude of each difference."""
+
+    _fields_ = tuple((name, ctypes.c_double * 2) for name in ("z", "twin", "error", "ulp", "gap", "rounding"))
+
+
 @cache
-def _function() -> Any:
-    """The function in C, or None: not built, built from another source, not loadable here, or not wanted."""
+def _library() -> Any:
+    """The library in C, or None: not built, built from another source, not loadable here, or not wanted."""
     if os.environ.get("PARITY_NO_NATIVE"):
         return None
     try:
         loaded = ctypes.CDLL(str(_LIBRARY))
         built_from = ctypes.c_uint32.in_dll(loaded, "parity_source").value
         size = ctypes.c_uint32.in_dll(loaded, "parity_statistics_size").value
+        local_size = ctypes.c_uint32.in_dll(loaded, "parity_local_size").value
         current = zlib.crc32(_SOURCE.read_bytes())
     except (OSError, ValueError):
         return None
-    if built_from != current or size != ctypes.sizeof(_Statistics):
+    if built_from != current or (size, local_size) != (ctypes.sizeof(_Statistics), ctypes.sizeof(LocalSizes)):
         return None
-    function = loaded.parity_compare
-    pointer = ctypes.c_void_p
-    function.argtypes = (pointer, pointer, *[ctypes.c_int64] * 2, ctypes.c_double, ctypes.POINTER(_Statistics))
-    function.restype = None
-    return function
+    pointer, number = ctypes.c_void_p, ctypes.c_double
+    loaded.parity_compare.argtypes = (pointer, pointer, *[ctypes.c_int64] * 2, number, ctypes.POINTER(_Statistics))
+    loaded.parity_compare.restype = None
+    for function in (loaded.parity_local_float, loaded.parity_local_double):
+        function.argtypes = (*[pointer] * 4, ctypes.c_int64, number, number, ctypes.POINTER(LocalSizes))
+        function.restype = ctypes.c_int
+    return loaded
 
 
 def available() -> bool:
     """Whether there is a library to use."""
-    return _function() is not None
+    return _library() is not None
+
+
+def add_local(arrays: tuple[Array, Array, Array, Array | None], least: float, eps: float, found: LocalSizes) -> bool:
+    """Adds a block to ``found``, if it can.
+
+    Args:
+        arrays: z and at the end the candidate in float64, or None; between them the twin and the candidate. All
+            contiguous, aligned, flat and of one size.
+        least: The least power of two by which an ulp is told.
+        eps: The unit of that.
+        found: What is summed.
+
+    Returns:
+        False where an element is not finite, or its square is not, or the twin and the candidate are neither both
+        float32 nor both float64: nothing is added then.
+    """
+    z, twin, candidate, own = arrays
+    names = {np.dtype(np.float32): "parity_local_float", np.dtype(np.float64): "parity_local_double"}
+    if twin.dtype != candidate.dtype or twin.dtype not in names:
+        return False
+    function = getattr(_library(), names[twin.dtype])
+    places = (_address(z), _address(twin), _address(candidate), None if own is None else _address(own))
+    return bool(function(*places, z.size, least, eps, found))
 
 
 class Kernel:
@@ -67,7 +103,7 @@ class Kernel:
     __slots__ = ("_found", "_function", "_limit")
 
     def __init__(self, limit: float | None) -> None:
-        self._function = _function()
+        self._function = _library().parity_compare
         self._limit = math.inf if limit is None else limit
         self._found = _Statistics()
 

@@ -1,6 +1,7 @@
 """The kernel in C gives what the NumPy kernel gives."""
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity.compare import compare, native, onepass
+from parity.compare.local import local_error
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the native kernel was not built")
 
@@ -110,3 +112,30 @@ def test_relative_differences_may_be_beyond_the_range_of_float32():
     tiny = 2.0**-149
     found, wanted = both_ways(*two_pieces((tiny, 1e-3), (tiny, 1.0)), None)
     assert found.max_rel == wanted.max_rel == 2.0**149
+
+
+@st.composite
+def local_arrays(draw):
+    """z, twin, candidate and the candidate in float64, of any scale, with or without what is not finite."""
+    size = draw(st.sampled_from([1, 7, 4096, 40_000]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    z = rng.standard_normal(size) * 10.0 ** draw(st.integers(-42, 30))
+    twin, candidate = ((z * (1 + 1e-7 * rng.standard_normal(size))).astype(dtype) for _ in range(2))
+    own = z * (1 + 1e-9 * rng.standard_normal(size)) if draw(st.booleans()) else None
+    odd = rng.random(size) < draw(st.sampled_from([0.0, 0.0, 0.01]))
+    candidate[odd] = rng.choice([np.inf, -np.inf, np.nan], size)[odd]
+    return {"exact": z, "twin": twin, "candidate": candidate, "candidate_exact": own, "dtype": dtype}
+
+
+@given(local_arrays())
+@settings(max_examples=60, deadline=None)
+def test_local_errors_are_the_same(arrays):
+    fast = local_error(**arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "available", lambda: False)
+        slow = local_error(**arrays)
+    for name in (field.name for field in fields(fast)):
+        one, two = getattr(fast, name), getattr(slow, name)
+        assert (one is None) == (two is None), name
+        assert one is None or one == pytest.approx(two, rel=1e-9, abs=0.0), name

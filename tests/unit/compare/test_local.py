@@ -135,6 +135,7 @@ def test_of_nothing(shape) -> None:
         gap=0.0,
         rounding=0.0,
         max_abs=0.0,
+        max_excess=0.0,
         max_gap=0.0,
         finite_lost=0,
         finite_gained=0,

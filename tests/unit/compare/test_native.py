@@ -9,9 +9,9 @@ from parity.compare import compare, native
 @pytest.fixture
 def loads_anew():
     """The library is looked for again in a test, and after it."""
-    native._function.cache_clear()
+    native._library.cache_clear()
     yield
-    native._function.cache_clear()
+    native._library.cache_clear()
 
 
 @pytest.fixture

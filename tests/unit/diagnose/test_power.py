@@ -26,6 +26,7 @@ def measured(floor: float = 1e-7, rounding: float | None = 0.0) -> LocalError:
         gap=0.0,
         rounding=rounding,
         max_abs=floor,
+        max_excess=1.0,
         max_gap=0.0,
         finite_lost=0,
         finite_gained=0,
