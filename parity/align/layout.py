@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.adapter import Array
+from parity.compare import native
 from parity.compare.local import bulk_limit, dot
 
 SAMPLES: Final = 512
@@ -165,7 +166,12 @@ def likely_layout(reference: Array, candidate: Array) -> Layout | None:
         return None
     if not _fits([size for size in reference.shape if size > 1], candidate.shape):
         del found[0]  # the mere reshaping
-    return min(found, key=lambda one: sampled_distance(one, reference, candidate))
+    likely, least = found[0], sampled_distance(found[0], reference, candidate)
+    for layout in found[1:]:
+        gap = sampled_distance(layout, reference, candidate)
+        if gap < CLEARLY * least:
+            likely, least = layout, gap
+    return likely
 
 
 def _moves(rank: int) -> list[tuple[int, ...]]:
@@ -222,6 +228,10 @@ def distance(a: Array, b: Array) -> float:
         a, b = (np.ascontiguousarray(one, np.complex128).view(np.float64) for one in (a, b))
     first, second = a.reshape(-1), b.reshape(-1)
     bulk = bulk_limit(first)
+    if first.size and not np.isfinite(bulk) and native.available():
+        found = native.Moments()
+        if native.add_moments(first, second, found):
+            return _in_spreads(first.size, found.sum, found.squares, found.gaps)
     count, total, squares, gaps = 0, 0.0, 0.0, 0.0
     for start in range(0, first.size, BLOCK):
         x = first[start : start + BLOCK].astype(np.float64)
@@ -237,8 +247,11 @@ def distance(a: Array, b: Array) -> float:
         count, total, squares = count + x.size, total + float(x.sum()), squares + dot(x, x)
         gap = x - y
         gaps += dot(gap, gap)
-    if not count:
-        return 0.0
+    return _in_spreads(count, total, squares, gaps) if count else 0.0
+
+
+def _in_spreads(count: int, total: float, squares: float, gaps: float) -> float:
+    """The root of the mean of squared gaps in units of the spread of what they are of, or of its size."""
     size, mean = math.sqrt(squares / count), total / count
     spread = math.sqrt(max(squares / count - mean * mean, 0.0))
     return math.sqrt(gaps / count) / (spread if spread > 1e-6 * size else size or 1.0)

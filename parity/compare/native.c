@@ -244,3 +244,31 @@ INLINE double power_of_two(double z, double least) {
 
 LOCAL(parity_local_float, float)
 LOCAL(parity_local_double, double)
+
+typedef struct {
+    double sum, squares, gaps, low, high; /* of x, x², (x - y)²; the least and the greatest x */
+} moments;
+
+const uint32_t parity_moments_size = sizeof(moments);
+
+/* Adds `count` elements; adds nothing and returns 0 if one is not finite. `y` may be absent. */
+FOR_EACH_CPU int parity_moments(const float *restrict x, const float *restrict y, int64_t count, moments *m) {
+    double sum = 0, squares = 0, gaps = 0;
+    float low = INFINITY, high = -INFINITY;
+#pragma omp simd reduction(+ : sum, squares) reduction(min : low) reduction(max : high)
+    for (int64_t i = 0; i < count; i++) {
+        sum += x[i];
+        squares += (double)x[i] * x[i];
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    if (y) {
+#pragma omp simd reduction(+ : gaps)
+        for (int64_t i = 0; i < count; i++) gaps += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+    }
+    if (!isfinite(squares + gaps)) return 0; /* sums of squares of floats do not overflow */
+    m->sum += sum, m->squares += squares, m->gaps += gaps;
+    m->low = low < m->low ? low : m->low;
+    m->high = high > m->high ? high : m->high;
+    return 1;
+}

@@ -45,6 +45,15 @@ class LocalSizes(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_double * 2) for name in ("z", "twin", "error", "ulp", "gap", "rounding"))
 
 
+class Moments(ctypes.Structure):
+    """The struct ``moments`` of the C file: sums over x, x² and (x - y)², the least and the greatest x."""
+
+    _fields_ = tuple((name, ctypes.c_double) for name in ("sum", "squares", "gaps", "low", "high"))
+
+
+_STRUCTS: Final = {"statistics": _Statistics, "local": LocalSizes, "moments": Moments}
+
+
 @cache
 def _library() -> Any:
     """The library in C, or None: not built, built from another source, not loadable here, or not wanted."""
@@ -53,12 +62,11 @@ def _library() -> Any:
     try:
         loaded = ctypes.CDLL(str(_LIBRARY))
         built_from = ctypes.c_uint32.in_dll(loaded, "parity_source").value
-        size = ctypes.c_uint32.in_dll(loaded, "parity_statistics_size").value
-        local_size = ctypes.c_uint32.in_dll(loaded, "parity_local_size").value
+        sizes = [ctypes.c_uint32.in_dll(loaded, f"parity_{name}_size").value for name in _STRUCTS]
         current = zlib.crc32(_SOURCE.read_bytes())
     except (OSError, ValueError):
         return None
-    if built_from != current or (size, local_size) != (ctypes.sizeof(_Statistics), ctypes.sizeof(LocalSizes)):
+    if built_from != current or sizes != [ctypes.sizeof(one) for one in _STRUCTS.values()]:
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_double
     loaded.parity_compare.argtypes = (pointer, pointer, *[ctypes.c_int64] * 2, number, ctypes.POINTER(_Statistics))
@@ -66,6 +74,8 @@ def _library() -> Any:
     for function in (loaded.parity_local_float, loaded.parity_local_double):
         function.argtypes = (*[pointer] * 4, ctypes.c_int64, number, number, ctypes.POINTER(LocalSizes))
         function.restype = ctypes.c_int
+    loaded.parity_moments.argtypes = (pointer, pointer, ctypes.c_int64, ctypes.POINTER(Moments))
+    loaded.parity_moments.restype = ctypes.c_int
     return loaded
 
 
@@ -95,6 +105,23 @@ def add_local(arrays: tuple[Array, Array, Array, Array | None], least: float, ep
     function = getattr(_library(), names[twin.dtype])
     places = (_address(z), _address(twin), _address(candidate), None if own is None else _address(own))
     return bool(function(*places, z.size, least, eps, found))
+
+
+def add_moments(x: Array, y: Array | None, found: Moments) -> bool:
+    """Adds a block to ``found``, if it can.
+
+    Args:
+        x: Flat.
+        y: Likewise, of one size with x; None where only x counts.
+        found: What is summed.
+
+    Returns:
+        False where the arrays are not contiguous float32, or not finite: nothing is added then.
+    """
+    for one in (x, y):
+        if one is not None and not (one.dtype == np.float32 and one.flags.c_contiguous and one.flags.aligned):
+            return False
+    return bool(_library().parity_moments(_address(x), None if y is None else _address(y), x.size, found))
 
 
 class Kernel:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from parity.adapter import Array
+from parity.compare import native
 
 BLOCK: Final = 1 << 13
 """Elements at a time: few enough that a BLAS does not split their scalar product over threads of its own."""
@@ -50,6 +51,11 @@ def signature(array: Array) -> Signature:
     if array.dtype.kind == "c":
         array = np.ascontiguousarray(array).view(array.real.dtype)
     flat = np.asarray(array).reshape(-1)
+    if flat.size and native.available():
+        found = native.Moments(low=math.inf, high=-math.inf)
+        if native.add_moments(flat, None, found):
+            mean, rms = found.sum / flat.size, math.sqrt(found.squares / flat.size)
+            return Signature(flat.size, flat.size, mean, rms, found.low, found.high)
     total = _Sums(unit=_unit(flat))
     for start in range(0, flat.size, BLOCK):
         total.add(flat[start : start + BLOCK])
