@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from parity.compare import Comparison
     from parity.errors import EngineError, InputError, ParityError
     from parity.functions import Variant, variant
+    from parity.jobs.activations import (
+        ActivationList,
+        ActivationSite,
+        Replacement,
+        activations,
+        replace_activation,
+    )
     from parity.jobs.diff import DiffOptions, DiffReport, diff
     from parity.jobs.doctor import doctor
     from parity.jobs.identify import identify
@@ -18,6 +25,8 @@ if TYPE_CHECKING:
     from parity.jobs.suite import suite
 
 __all__ = [
+    "ActivationList",
+    "ActivationSite",
     "Comparison",
     "DiffOptions",
     "DiffReport",
@@ -25,17 +34,22 @@ __all__ = [
     "InputError",
     "ParityError",
     "RecordOptions",
+    "Replacement",
     "Variant",
+    "activations",
     "assert_parity",
     "diff",
     "doctor",
     "identify",
     "record",
+    "replace_activation",
     "suite",
     "variant",
 ]
 
 _HOMES = {
+    "ActivationList": "parity.jobs.activations",
+    "ActivationSite": "parity.jobs.activations",
     "Comparison": "parity.compare",
     "DiffOptions": "parity.jobs.diff",
     "DiffReport": "parity.jobs.diff",
@@ -43,12 +57,15 @@ _HOMES = {
     "InputError": "parity.errors",
     "ParityError": "parity.errors",
     "RecordOptions": "parity.jobs.record",
+    "Replacement": "parity.jobs.activations",
     "Variant": "parity.functions",
+    "activations": "parity.jobs.activations",
     "assert_parity": "parity.assertion",
     "diff": "parity.jobs.diff",
     "doctor": "parity.jobs.doctor",
     "identify": "parity.jobs.identify",
     "record": "parity.jobs.record",
+    "replace_activation": "parity.jobs.activations",
     "suite": "parity.jobs.suite",
     "variant": "parity.functions",
 }

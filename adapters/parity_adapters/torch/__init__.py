@@ -5,13 +5,14 @@ Inside this package ``import torch`` is PyTorch itself: imports are absolute, an
 setting, its call sets it and puts it back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from parity.adapter import Array, Implementation, Native, Session
-from parity_adapters.torch import activations
+from parity.adapter import Array, Calls, Implementation, Native, Session, Swap
+from parity_adapters.torch import activations, calls, swapping
 from parity_adapters.torch.arrays import from_numpy, to_numpy
 from parity_adapters.torch.opening import open_model
 
@@ -19,7 +20,7 @@ __all__ = ["TorchAdapter", "adapter"]
 
 
 class TorchAdapter:
-    """Satisfies `parity.adapter.Adapter`."""
+    """Satisfies `parity.adapter.Adapter` and `parity.adapter.Swapper`."""
 
     name = "torch"
 
@@ -42,6 +43,14 @@ class TorchAdapter:
     def open(self, model: Any, options: Mapping[str, str]) -> Session:
         """See `opening.open_model`."""
         return open_model(model, options)
+
+    def watch(self, model: Any) -> AbstractContextManager[Calls]:
+        """See `calls.watch`."""
+        return calls.watch(model)
+
+    def swap(self, model: Any, swaps: Sequence[Swap]) -> Callable[[], None]:
+        """See `swapping.swap`."""
+        return swapping.swap(model, swaps)
 
 
 adapter = TorchAdapter()

@@ -31,7 +31,8 @@ from parity_adapters.torch.operators import Operator, Parameter, operator
 from parity_adapters.torch.recording import Blank, Call, Number, Recording, Ref, compute, fresh, substitute, tensors
 
 _IDENTITIES: Final = frozenset({"lift_fresh", "lift", "detach", "alias"})
-_PASSED_FOLDERS: Final = (str(Path(torch.__file__).parent), __file__, "<")
+_WATCHING: Final = tuple(str(Path(__file__).with_name(name)) for name in ("calls.py", "swapping.py"))
+_PASSED_FOLDERS: Final = (str(Path(torch.__file__).parent), __file__, *_WATCHING, "<")
 _OWN_FOLDER: Final = str(Path(__file__).parents[1])
 _PACKAGES: Final = str(Path(torch.__file__).parents[1]) + "/"
 
@@ -92,6 +93,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # a class of type Any:
         if memory.pending:
             self._tell_write(tensor, memory)
         return memory.names[where] if where in memory.names else self._tell_read(tensor, memory, where)
+
+    def known_name(self, tensor: torch.Tensor) -> str:
+        """The name of the tensor that has the present content of ``tensor``, "" where there is none; tells nothing."""
+        if tensor.is_nested or tensor.layout != torch.strided:
+            return ""
+        memory = self._memories.find(tensor)
+        return "" if memory is None else memory.names.get(layout(tensor), "")
 
     def name_number(self, hint: str, value: float) -> str:
         """Makes known a number that stands in a formula."""
