@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark exports corpus wheel clean
+.PHONY: help setup suite test slow lint benchmark exports corpus faults wheel clean
 
 help:  ## Say what can be made.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ exports: $(READY)  ## Install the exporter and the real model that slow tests an
 corpus: exports  ## Build the labelled model pairs of a SEED and score `parity diff` on them.
 	$(BIN)/python scripts/make_corpus.py --seed $(SEED)
 	$(BIN)/python scripts/score_corpus.py --cases build/corpus/seed-$(SEED)
+
+faults: exports  ## Run `parity diff` on small models with one fault each, and on near misses.
+	$(BIN)/python scripts/fault_matrix.py --seed $(SEED) --output build/faults-$(SEED).json
 
 wheel: $(READY)  ## Build the wheel.
 	$(BIN)/python -m build --wheel

@@ -9,11 +9,13 @@ the user's process with it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
 from parity.discovery import discover
+from parity.edits import Edit, Outcome
 from parity.errors import EngineError, InputError
 from parity.functions import Variant
 from parity.graph import InputSpec, Site, Traced
@@ -159,6 +161,105 @@ class Adapter(Protocol):
 
         Raises:
             InputError: The reference is not one this adapter reads; `not_opened` makes that error.
+        """
+        ...
+
+
+@runtime_checkable
+class RegionSaver(Protocol):
+    """A session that can also save some of its traced sites as a program that needs neither the model nor this tool."""
+
+    def save(self, sites: Sequence[str], given: Mapping[str, Array], wanted: str, folder: Path) -> None:
+        """Writes ``region.py`` and what it needs into a folder, weights as safetensors or in the framework's own form.
+
+        Its function ``run`` takes NumPy arrays by name, as ``given`` are, and returns the tensor ``wanted`` as one,
+        computed natively as in `Session.evaluate`.
+
+        Raises:
+            EngineError: No such program can be written of these sites.
+        """
+        ...
+
+
+@runtime_checkable
+class Mender(Protocol):
+    """An adapter that can also write a model anew with some of its parts changed."""
+
+    def mend(self, model: Any, edits: Sequence[Edit], file: Path) -> Sequence[Outcome]:
+        """Writes the model with these edits to a new file, which is checked; none where no edit can be made.
+
+        Args:
+            model: As for `Adapter.open`.
+            edits: In the order in which they are to be made.
+            file: It must not exist; large weights may be written beside it.
+
+        Returns:
+            What became of each edit.
+
+        Raises:
+            InputError: The model cannot be read, or the file cannot be written.
+        """
+        ...
+
+
+Place = Any
+"""Where in a live model's code an activation is, whatever its adapter calls that; can be compared and hashed."""
+
+
+class Calls(Protocol):
+    """The latest watched run of a live model: which code of it made each of the traced operators."""
+
+    def place(self, source: str, target: str, sites: Sequence[str]) -> Place:
+        """Where the activation is that makes ``target`` of ``source``.
+
+        Args:
+            source: Name of the tensor that enters it.
+            target: Name of the tensor that leaves it.
+            sites: Names of the operators between.
+
+        Raises:
+            InputError: It cannot be replaced there; the message is the reason, as a clause.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """An order to compute another function where a live model computes an activation.
+
+    Attributes:
+        name: Of the activation, for messages.
+        place: Where it is.
+        calls: Which of the calls in a run of the model, counted from 0; None for every one, however many there are.
+        listed: How many calls there were when the activations were listed.
+        variant: What to compute.
+        scale: Factor on that.
+    """
+
+    name: str
+    place: Place
+    calls: frozenset[int] | None
+    listed: int
+    variant: Variant
+    scale: float = 1.0
+
+
+@runtime_checkable
+class Swapper(Protocol):
+    """An adapter that can replace activations in a live model."""
+
+    def watch(self, model: Any) -> AbstractContextManager[Calls]:
+        """A context in which traced runs of the model are watched and leave no trace in it."""
+        ...
+
+    def swap(self, model: Any, swaps: Sequence[Swap]) -> Callable[[], None]:
+        """Carries out the orders in every run from now on; the latest counts where several speak of one place.
+
+        Returns:
+            What undoes them, in whatever order; a second call does nothing.
+
+        Raises:
+            InputError: The model is not one in which activations can be replaced, or has no such place.
         """
         ...
 

@@ -3,18 +3,22 @@
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Final, Self
 
 from parity.adapter import Adapter, Array, load_adapter
 from parity.align.view import GraphView
 from parity.errors import EngineError, InputError
 from parity.graph import InputSpec
+from parity.measure import mutant as mutant_jobs
+from parity.measure import regions as regions_jobs
+from parity.measure import saving
 from parity.measure import session as jobs
+from parity.measure.mutations import Mutation, packed
 from parity.models import ModelReference, model_reference
-from parity.trace.store import read_trace
 from parity.worker import Message, Worker, first_line
 
 _tokens = itertools.count()
@@ -38,17 +42,25 @@ class SideOptions:
 
 
 class Side:
-    """An opened model, wherever it lives.
+    """An opened model, wherever it lives: a context manager that opens it and closes it.
 
     Args:
         role: ``reference`` or ``candidate``.
         model: The reference to the model, or a live object with its adapter's name.
         options: How to open it.
 
+    Attributes:
+        text: How the user named the model.
+        adapter: Name of the adapter that opens it.
+        specs: Specification of its inputs, once it is open.
+        versions: Of what its adapter runs on, likewise.
+
     Raises:
-        InputError: The model cannot be opened as asked.
-        EngineError: Its framework crashed or is not installed.
+        InputError: The interpreter of a worker cannot be started.
     """
+
+    specs: Mapping[str, InputSpec]
+    versions: Mapping[str, str]
 
     def __init__(self, role: str, model: ModelReference | tuple[Any, str], options: SideOptions) -> None:
         self.role = role
@@ -58,35 +70,48 @@ class Side:
         if isinstance(model, ModelReference):
             self.text, self.adapter = model.text, model.adapter
             self._worker = Worker(
-                model.adapter, threads=options.threads, timeout=options.timeout, python=options.python
+                model.adapter, threads=options.threads, timeout=options.timeout, python=options.python, lean=True
             )
-            given: Any = model.text
+            self._model: Any = model.text
         else:
-            given, self.adapter = model
-            self.text = f"{type(given).__module__}.{type(given).__qualname__}"
-            self._adapter = load_adapter(self.adapter)
-        try:
-            told = self._one("open_model", {"model": given, "options": dict(options.options)})
-        except BaseException:
-            self.close()
-            raise
-        self.specs = {name: InputSpec(**_spec(entry)) for name, entry in told.data["inputs"].items()}
-        self.versions: Mapping[str, str] = told.data["versions"]
+            self._model, self.adapter = model
+            self.text = f"{type(self._model).__module__}.{type(self._model).__qualname__}"
+        self._options = dict(options.options)
 
     def __enter__(self) -> Self:
-        return self
+        return self.open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
+    def open(self) -> Self:
+        """Opens the model.
+
+        Raises:
+            InputError: It cannot be opened as asked.
+            EngineError: Its framework crashed or is not installed.
+        """
+        try:
+            if self._worker is None:
+                self._adapter = load_adapter(self.adapter)
+            told = self._one("open_model", {"model": self._model, "options": self._options})
+        except BaseException:
+            self.close()
+            raise
+        self.specs = {name: InputSpec(**_spec(entry)) for name, entry in told.data["inputs"].items()}
+        self.versions = told.data["versions"]
+        return self
+
     def close(self) -> None:
         """Ends the worker, or closes the session of a live object; the object itself is the user's."""
-        if self._worker is not None:
-            self._worker.close()
-        elif self._adapter is not None:
-            list(jobs.close_model(self._adapter, self._token))
+        worker, self._worker = self._worker, None
+        adapter, self._adapter = self._adapter, None
+        if worker is not None:
+            worker.close()
+        elif adapter is not None:
+            list(jobs.close_model(adapter, self._token))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name of one production run."""
@@ -97,16 +122,26 @@ class Side:
         """Records a free run into ``folder``."""
         arguments = {"folder": str(folder), "names": list(inputs), "facts": dict(facts)}
         self._one("trace", arguments, _numbered(inputs))
-        return GraphView(read_trace(folder))
+        return GraphView.read(folder)
 
     def teach(self, own: Path, forced: Mapping[str, Mapping[str, Any]], folder: Path) -> GraphView:
         """Records a teacher-forced run into ``folder``; see `parity.measure.session.teach`."""
         self._one("teach", {"own": str(own), "forced": dict(forced), "folder": str(folder)})
-        return GraphView(read_trace(folder))
+        return GraphView.read(folder)
 
     def regions(self, regions: Sequence[Mapping[str, Any]], precisions: Sequence[str]) -> Iterator[Message]:
         """The output of each region in each precision; see `parity.measure.session.evaluate_regions`."""
         return self._call("evaluate_regions", {"regions": list(regions), "precisions": list(precisions)})
+
+    def force(self, regions: Sequence[Mapping[str, Any]]) -> None:
+        """Runs regions natively and leaves what they make in files; see `parity.measure.regions.force`."""
+        for _ in self._call("force", {"regions": list(regions)}, home=regions_jobs):
+            pass
+
+    def measure(self, regions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """What each region does, against the exact result; see `parity.measure.regions.measure`."""
+        for message in self._call("measure", {"regions": list(regions)}, home=regions_jobs):
+            yield dict(message.data)
 
     def evaluate(
         self, sites: Sequence[str], given: Mapping[str, Array], wanted: Sequence[str], precision: str = "float64"
@@ -120,19 +155,63 @@ class Side:
         """Weights by tensor name."""
         return {told.data["name"]: told.arrays["w"] for told in self._call("weights", {"names": list(names)})}
 
-    def _one(self, job: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array] | None = None) -> Message:
-        (message,) = self._call(job, arguments, arrays)
+    def save(self, sites: Sequence[str], given: Mapping[str, Array], wanted: str, folder: Path) -> str:
+        """Saves some sites as a program of their own; why not, where that cannot be. See `parity.measure.saving`."""
+        plan = {"sites": list(sites), "given": list(given), "wanted": wanted}
+        arguments = {"plan": plan, "folder": str(folder.absolute())}
+        (told,) = self._call("save", arguments, _numbered(given), home=saving)
+        return str(told.data["reason"])
+
+    def described(self) -> dict[str, Any] | None:
+        """How `parity.adapter.Adapter.open` opens this model again; None for a live object."""
+        if self._worker is None:
+            return None
+        return {"adapter": self.adapter, "model": self.text, "options": self._options}
+
+    def mutant(self, own: GraphView, mutation: Mutation, folder: Path) -> "Side":
+        """The same model with a known fault in it, in the same process, and recorded in ``folder``.
+
+        Args:
+            own: Its recorded run without the fault.
+            mutation: The fault.
+            folder: Where to record.
+        """
+        token = f"{self.role}-{next(_tokens)}"
+        values, arrays = packed(mutation)
+        plan = {"own": str(own.trace.folder), "mutant": token, "folder": str(folder), "mutation": values}
+        self._one("mutate", {"plan": plan}, arrays, mutant_jobs)
+        other = copy(self)
+        other.__dict__["_token"] = token
+        return other
+
+    @staticmethod
+    def apart(*sides: "Side") -> bool:
+        """Whether each of these is in a process of its own, so that they can work at the same time."""
+        return all(side._worker is not None for side in sides)  # noqa: SLF001 – of this class
+
+    def _one(
+        self,
+        job: str,
+        arguments: Mapping[str, Any],
+        arrays: Mapping[str, Array] | None = None,
+        home: ModuleType = jobs,
+    ) -> Message:
+        (message,) = self._call(job, arguments, arrays, home)
         return message
 
     def _call(
-        self, job: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array] | None = None
+        self,
+        job: str,
+        arguments: Mapping[str, Any],
+        arrays: Mapping[str, Array] | None = None,
+        home: ModuleType = jobs,
     ) -> Iterator[Message]:
         arguments = {"token": self._token, **arguments}
         try:
             if self._worker is not None:
-                yield from self._worker.call(f"{jobs.__name__}:{job}", arguments, arrays)
+                yield from self._worker.call(f"{home.__name__}:{job}", arguments, arrays)
             else:
-                yield from getattr(jobs, job)(self._adapter, **arguments, **(arrays or {}))
+                yield from getattr(home, job)(self._adapter, **arguments, **(arrays or {}))
         except InputError as error:
             raise InputError(f"The {self.role} ({self.text}): {error.message}", hint=error.hint) from None
         except EngineError as error:

@@ -45,6 +45,9 @@ LARGE = 2**18
 EXCHANGE = "PARITY_EXCHANGE"
 """Environment variable that names the folder in which worker and parent hand over large arrays."""
 
+MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_", str(2**20)
+"""Has glibc map blocks from this size on by themselves, whatever it freed before; it would keep much that is free."""
+
 STDERR_TAIL = 2000
 """Characters of a dead worker's standard error that are looked at for a reason."""
 
@@ -152,9 +155,18 @@ class Worker:
         threads: Threads that the framework's own libraries may use.
         timeout: Seconds to wait for each message before the worker counts as hung.
         python: The interpreter to run; that of another environment for a side that cannot share this one.
+        lean: Whether large memory is to go back to the system as soon as it is free, at the cost of getting it anew.
     """
 
-    def __init__(self, adapter: str, *, threads: int = 1, timeout: float = 300.0, python: str = sys.executable) -> None:
+    def __init__(
+        self,
+        adapter: str,
+        *,
+        threads: int = 1,
+        timeout: float = 300.0,
+        python: str = sys.executable,
+        lean: bool = False,
+    ) -> None:
         if not 0 < timeout < threading.TIMEOUT_MAX:
             raise InputError(f"A timeout of {timeout} s is none.", hint="Give a number of seconds above 0.")
         self.adapter = adapter
@@ -164,6 +176,8 @@ class Worker:
         command = [python, "-P", "-m", "parity.worker", adapter]
         self._exchange = tempfile.TemporaryDirectory(prefix="parity-exchange-")
         environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES} | {EXCHANGE: self._exchange.name}
+        if lean:
+            environment.setdefault(*MMAP_THRESHOLD)
         try:
             self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
                 command,

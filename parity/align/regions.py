@@ -41,7 +41,8 @@ def find_region(
     """The region of ``pair``.
 
     Where the two sides come to other aligned tensors first, those that only one side came to are passed through, the
-    latest first, until both start from the same ones.
+    latest first, until both start from the same ones. Where that ends at inputs that the other side never comes to, a
+    side reads what the other does not, and the region starts from what either read first.
 
     Args:
         reference: The reference's trace.
@@ -50,15 +51,21 @@ def find_region(
         pair: The one whose region it is.
         uncut: Pairs, by the reference's name, at which neither side stops.
     """
+    inputs = set(reference.trace.ends.inputs.values())
+
+    def walks(passed: set[str]) -> tuple[_Walk, _Walk]:
+        return (
+            _walk(reference, alignment.of_reference, pair.reference, passed),
+            _walk(candidate, alignment.of_candidate, pair.candidate, passed),
+        )
+
+    first = ours, theirs = walks(set(uncut))
     passed = set(uncut)
-    ends = set(reference.trace.ends.inputs.values())
-    while True:
-        ours = _walk(reference, alignment.of_reference, pair.reference, passed)
-        theirs = _walk(candidate, alignment.of_candidate, pair.candidate, passed)
-        one_sided = (ours.pairs ^ theirs.pairs) - ends
-        if not one_sided:
-            break
+    while one_sided := (ours.pairs ^ theirs.pairs) - inputs:
         passed.add(max(one_sided, key=reference.order))
+        ours, theirs = walks(passed)
+    if ((ours.pairs ^ theirs.pairs) - (first[0].pairs ^ first[1].pairs)) & inputs:
+        ours, theirs = first
     boundary = sorted(ours.pairs | theirs.pairs, key=lambda name: (reference.order(name), name))
     return Region(
         pair,

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from parity.graph import LAYOUT, Site
-from parity.trace.store import TensorEntry, Trace
+from parity.trace.store import TensorEntry, Trace, read_trace
 
 MOVES = LAYOUT | {"cast"}
 """Kinds that leave the numbers what they are, up to rounding."""
@@ -17,6 +18,11 @@ class GraphView:
     """One side's trace with what is asked of its graph."""
 
     trace: Trace
+
+    @classmethod
+    def read(cls, folder: Path) -> "GraphView":
+        """The graph of a recorded trace; raises as `parity.trace.store.read_trace`."""
+        return cls(read_trace(folder))
 
     @cached_property
     def producer(self) -> dict[str, int]:
@@ -60,6 +66,18 @@ class GraphView:
             if site.kind != "shape" and any(name in found for name in site.inputs):
                 found.update(name for name in site.outputs if name)
         return frozenset(found)
+
+    def with_static(self, sites: Iterable[Site]) -> list[str]:
+        """Names of some sites and of those that make, of weights alone, what they read; in execution order."""
+        found = {self.by_name[site.name] for site in sites}
+        waiting = [name for at in found for name in self.trace.sites[at].inputs]
+        while waiting:
+            name = waiting.pop()
+            at = self.producer.get(name)
+            if at is not None and at not in found and name not in self.dynamic:
+                found.add(at)
+                waiting.extend(self.trace.sites[at].inputs)
+        return [self.trace.sites[at].name for at in sorted(found)]
 
     def site_of(self, tensor: str) -> Site | None:
         """The site that makes a tensor; None for inputs and weights."""

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -80,6 +81,24 @@ DTYPES = click.Choice(["float64", "float32", "float16", "bfloat16"])
 @click.option(
     "--candidate-python", default=sys.executable, metavar="PATH", help="Python of the candidate's environment."
 )
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Put known faults into a copy of the reference, one after the other, and tell which these inputs show.",
+)
+@click.option(
+    "--write-fix",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the ONNX candidate with what can be mended in it to this new file, and compare that too.",
+)
+@click.option(
+    "--repro",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save in this new folder a small reproduction of each finding, to run without the models.",
+)
+@click.option("--timing", is_flag=True, help="Show how long each pass, the alignment and the diagnosis took.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
 @timeout_option(600.0, "When an engine counts as hung.")
 @output_options
@@ -90,6 +109,7 @@ def command(
     files: Sequence[Path],
     map_file: Path | None,
     all_layers: bool,
+    timing: bool,
     allowed: Sequence[str],
     config: Sequence[str],
     input_perms: Sequence[str],
@@ -123,7 +143,7 @@ def command(
     )
     with bars(shown=output.progress) as progress:
         report = diff(reference, candidate, list(files) or None, options=asked, progress=progress)
-    output.emit("diff", report, lambda *args, **kwargs: render(*args, all_layers=all_layers, **kwargs))
+    output.emit("diff", report, partial(render, all_layers=all_layers, timing=timing))
 
 
 def _pair(text: str, sign: str, option: str, form: str) -> tuple[str, str]:

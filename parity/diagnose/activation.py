@@ -13,6 +13,7 @@ from parity.align.view import GraphView
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.chains import Activation, sweep
 from parity.dtypes import FLOAT_DTYPES
+from parity.edits import ReplaceActivation
 from parity.errors import ParityError
 from parity.functions import Variant, variant
 from parity.sides import Side
@@ -197,7 +198,23 @@ def hypothesis(reference: Side | None, difference: Difference) -> Hypothesis:
         },
         repair=None if reference is None else _repair(reference, difference),
         evidence={"probe_max_abs": difference.largest, "probe_worst_x": difference.worst},
+        edits=_edits(difference),
     )
+
+
+def _edits(difference: Difference) -> tuple[ReplaceActivation, ...]:
+    """The candidate's activation replaced by the reference's, where that has a name."""
+    chain, ours = difference.candidate.chain, difference.reference
+    if ours.variant is None:
+        return ()
+    replacement = ReplaceActivation(
+        source=chain.source,
+        target=chain.target,
+        variant=str(ours.variant),
+        scale=difference.candidate.scale,
+        biases=chain.biases,
+    )
+    return (replacement,)
 
 
 def _told(one: Activation, rule: str) -> str:
@@ -222,10 +239,9 @@ def _repair(reference: Side, difference: Difference) -> Repair:
         for name in theirs.biases:
             x = x + part.weight(name).astype(np.float64)
         zeros = {name: np.zeros(1) for name in ours.biases}
-        sites = [site.name for site in ours.sites]
         try:
             given = {ours.source: x.reshape(shape), **zeros}
-            made = reference.evaluate(sites, given, [ours.target])[ours.target]
+            made = reference.evaluate(difference.reference.names, given, [ours.target])[ours.target]
         except ParityError:
             return
         overrides[theirs.target] = made.reshape(x.shape) * scale

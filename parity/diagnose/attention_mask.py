@@ -9,16 +9,21 @@ from numpy.typing import NDArray
 
 from parity.adapter import Array
 from parity.align.layout import Layout
-from parity.diagnose.attention import Attention, attentions
-from parity.diagnose.case import Case, Hypothesis, Part, Repair
+from parity.diagnose.attention import Attention, attentions, paths
+from parity.diagnose.case import Case, Hypothesis, Part, Repair, put
 from parity.diagnose.norms import names
-from parity.diagnose.numbers import Float64, mapping, same
+from parity.diagnose.numbers import Float64, mapping, readers, same
+from parity.dtypes import FLOAT_DTYPES
+from parity.edits import Edit, SetNumbers
 
 MOST: Final = 4
 """Hypotheses at most for one region."""
 
 MASKED: Final = -30.0
 """What is added to a score from which on its position counts as masked: it keeps 1e-13 of its weight."""
+
+FILL: Final = 1e-3
+"""Relative difference up to which a constant is the one that masks."""
 
 CAUSAL: Final = {0: "causal", 1: "causal shifted by one", -1: "causal shifted by one"}
 """By how far beyond its own place a query sees."""
@@ -34,6 +39,37 @@ def examine(case: Case) -> Iterator[Hypothesis]:
         layout = mapping(one.scores, two.scores)
         if layout is not None and _differ(layout.apply(_added(one)), _added(two)):
             yield _hypothesis(case, one, two, layout)
+    if not ours or not theirs:
+        yield from _additive(case)
+
+
+def _additive(case: Case) -> Iterator[Hypothesis]:
+    """A region that makes no more than the mask that is added to scores: 0 for what is seen, else one number."""
+    ours, theirs = case.exact, case.exact + case.gap
+    masked = ours < MASKED
+    fill, other = (np.unique(each[masked]) for each in (ours, theirs))
+    if fill.size != 1 or other.size != 1 or ours[~masked].any() or theirs[~masked].any():
+        return
+    if not (_masks(case.reference) and _masks(case.candidate)):
+        return
+    expected, observed = (f"filled with {each[0]:.4g}" for each in (fill, other))
+    yield Hypothesis(
+        rule="attention-mask",
+        message=f"the candidate's attention is masked otherwise: {observed}, where the reference has {expected}",
+        expected=expected,
+        observed=observed,
+        fix=f"Mask the scores as the reference does: {expected}.",
+        places={
+            side: names(part.sites) for side, part in (("reference", case.reference), ("candidate", case.candidate))
+        },
+        repair=put(case.candidate.target, ours),
+    )
+
+
+def _masks(part: Part) -> bool:
+    """Whether what a region makes is added to scores."""
+    added = {site.name for site, _ in readers(part.view, part.target) if site.kind == "add"}
+    return any(site.name in added for path in paths(part.view, part.view.trace.sites) for site in path.sites)
 
 
 def _differ(ours: Float64, theirs: Float64) -> bool:
@@ -54,6 +90,7 @@ def _hypothesis(case: Case, one: Attention, two: Attention, layout: Layout) -> H
         fix=f"Mask the scores as the reference does: {expected}.",
         places={"reference": names(one.masked or one.sites), "candidate": names(two.masked or two.sites)},
         repair=_repair(two, two.scores + layout.apply(_added(one))),
+        edits=_edits(case.candidate, one, two, layout),
     )
 
 
@@ -62,6 +99,53 @@ def _repair(two: Attention, logits: Float64) -> Repair:
         two.put_logits(logits, overrides)
 
     return repair
+
+
+def _edits(part: Part, one: Attention, two: Attention, layout: Layout) -> list[Edit]:
+    """The number that the candidate fills in, where it masks what the reference masks and one constant holds it."""
+    masked = _added(two) < MASKED
+    if two.fused or not np.array_equal(layout.apply(_added(one)) < MASKED, masked):
+        return []
+    holders = [name for name in _upstream(part, two) if _holds(part, name, _filled(two))]
+    if len(holders) != 1:
+        return []
+    numbers = np.asarray(part.weight(holders[0])).astype(np.float64)
+    fill = np.where(numbers < MASKED, _filled(one), numbers)
+    return [SetNumbers(tensor=holders[0], numbers=fill)]
+
+
+def _upstream(part: Part, attention: Attention) -> list[str]:
+    """Weights and constants that the mask is made of."""
+    view = part.view
+    waiting = [name for site in attention.masked for name in site.inputs if name]
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        site = view.site_of(name)
+        if name in view.trace.weights:
+            found[name] = None
+        elif site is not None and name not in seen and not set(attention.named).intersection(site.outputs):
+            seen.add(name)
+            waiting += [one for one in site.inputs if one] if site.kind not in {"matmul", "softmax"} else []
+    return list(found)
+
+
+def _holds(part: Part, name: str, fill: float) -> bool:
+    """Whether what a weight masks with is that number."""
+    entry = part.view.trace.weights[name]
+    if entry.dtype not in FLOAT_DTYPES or not entry.signature.low < MASKED:
+        return False
+    numbers = np.asarray(part.weight(name)).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return bool(np.isclose(numbers[numbers < MASKED], fill, rtol=FILL).all())
+
+
+def _filled(attention: Attention) -> float:
+    """With what an attention masks: what it adds, or puts in the place of a score."""
+    masked = _added(attention) < MASKED
+    puts, adds = attention.logits[masked], _added(attention)[masked]
+    return float(np.median(puts if np.ptp(puts) <= np.ptp(adds) else adds)) if puts.size else 0.0
 
 
 def _added(attention: Attention) -> Float64:

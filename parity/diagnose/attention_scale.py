@@ -2,15 +2,21 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice, product
 from typing import Final
 
+import numpy as np
+
 from parity.adapter import Array
+from parity.align.view import GraphView
 from parity.compare.local import rms
 from parity.diagnose.attention import Attention, attentions
+from parity.diagnose.attention import factor as factor_of
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.norms import names
 from parity.diagnose.numbers import Float64, mapping
+from parity.edits import Adjust, Edit, SetAttributes, SetNumbers
 
 MOST: Final = 4
 """Hypotheses at most for one region."""
@@ -26,7 +32,7 @@ def examine(case: Case) -> Iterator[Hypothesis]:
     for one, two in islice(pairs, MOST):
         factor = _factor(one.scores, two.scores)
         if factor is not None and not _alike(factor, 1.0) and not _alike(one.scale, two.scale):
-            yield _hypothesis(one, two, factor)
+            yield replace(_hypothesis(one, two, factor), edits=[_edit(case.candidate.view, two, factor)])
 
 
 def _alike(one: float, two: float) -> bool:
@@ -61,6 +67,22 @@ def _repair(two: Attention, factor: float) -> Repair:
         two.put_scores(two.scores * factor, overrides)
 
     return repair
+
+
+def _edit(view: GraphView, two: Attention, factor: float) -> Edit:
+    """The candidate's own factor made right; where it has none, one more."""
+    if two.fused:
+        site = two.sites[0]
+        return SetAttributes(output=site.outputs[0], values={"scale": float(site.attributes["scale"]) * factor})
+    for site in two.sites:
+        value = factor_of(view, site)
+        if value is None:
+            continue
+        name = next(one for one in site.inputs if one not in view.dynamic)
+        number = value * factor
+        numbers = np.array(number if site.kind == "mul" else 1.0 / number)
+        return SetNumbers(tensor=view.root(name), numbers=numbers, readers=(site.outputs[0],))
+    return Adjust(tensor=two.sites[0].outputs[0] if two.sites[0].kind == "matmul" else two.named[0], factor=factor)
 
 
 def told(scale: float, width: int) -> str:

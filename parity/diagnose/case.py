@@ -12,6 +12,7 @@ from parity.adapter import Array
 from parity.align.regions import Region
 from parity.align.view import GraphView
 from parity.compare.local import LocalError, rms
+from parity.edits import Edit
 from parity.findings import Severity
 from parity.graph import Site
 from parity.sides import Side
@@ -70,7 +71,7 @@ class Part:
     def alone(self, site: Site, given: Mapping[str, Array]) -> Array:
         """What one operator makes of other numbers, also of another shape, in float64; its weights are its own."""
         assert self.side is not None  # noqa: S101
-        return self.side.evaluate([site.name], given, [site.outputs[0]])[site.outputs[0]]
+        return self.side.evaluate(self.view.with_static([site]), given, [site.outputs[0]])[site.outputs[0]]
 
     def between(self, source: str, target: str) -> tuple[str, ...]:
         """Names of the sites on the way from one tensor to another."""
@@ -140,6 +141,7 @@ class Hypothesis:
         injection: Makes the reference wrong in the same way; likewise.
         evidence: Numbers of its own.
         severity: ``note`` where it explains and is no fault.
+        edits: What mends it in the candidate's file; none where that is not known.
     """
 
     rule: str
@@ -152,6 +154,7 @@ class Hypothesis:
     injection: Repair | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "error"
+    edits: Sequence[Edit] = ()
 
 
 @dataclass

@@ -10,6 +10,7 @@ from parity.diagnose import (
     attention_scale,
     batch_dependence,
     chains,
+    dropout,
     normalization_epsilon,
     normalization_form,
     normalization_mode,
@@ -40,6 +41,7 @@ FUNCTION: Final[Sequence[Examiner]] = (
     padding.examine,
     resize_coordinates.examine,
     pooling_divisor.examine,
+    dropout.examine,
     weights.examine,
 )
 """Causes of a region whose two functions differ, beside activations; the narrower ones first."""

@@ -6,7 +6,7 @@ and named by probing: evaluated on a sweep and identified, so that no name, cons
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -39,6 +39,9 @@ LONGEST: Final = 40
 
 EVALUATIONS: Final = 16
 """Evaluations at most of one probe, where the chain insists on a small shape."""
+
+KEPT: Final = 512
+"""Functions whose identification is remembered."""
 
 AFFINE: Final = 1e-6
 """Distance from a straight line, relative, up to which what is around an activation is a mere scale and shift."""
@@ -73,6 +76,7 @@ class Activation:
         shape: That its input had in the run.
         scale: The chain over the variant: an engine may have moved a factor to the next operator; ``values`` are
             without it.
+        names: Of the operators that are to be evaluated for it; what they read of weights alone is made by some.
     """
 
     chain: Chain
@@ -81,6 +85,7 @@ class Activation:
     identification: Identification | None
     shape: tuple[int, ...]
     scale: float = 1.0
+    names: tuple[str, ...] = ()
 
     @property
     def variant(self) -> Variant | None:
@@ -148,12 +153,22 @@ def _behind(view: GraphView, target: str) -> list[Chain]:
         passed[at] = site
         open_tensors.difference_update(site.outputs)
         open_tensors.update(inputs)
-        if len(open_tensors) == 1:
+        if len(open_tensors) == 1 and _closed(view, passed, target):
             source = next(iter(open_tensors))
             found.append(Chain(source, target, tuple(passed[k] for k in sorted(passed)), tuple(biases)))
         if not open_tensors:
             break
     return found
+
+
+def _closed(view: GraphView, passed: Mapping[int, Site], target: str) -> bool:
+    """Whether nothing else reads what a chain makes on its way: else it holds an activation, and is none."""
+    inner = (name for site in passed.values() for name in site.outputs if name != target)
+    return all(
+        at in passed or not view.dynamic.intersection(view.trace.sites[at].outputs)
+        for name in inner
+        for at in view.consumers.get(name, ())
+    )
 
 
 def _followed(view: GraphView, site: Site, biases: list[str]) -> list[str] | None:
@@ -199,6 +214,16 @@ def _identifier(dtype: str) -> Identifier:
     return Identifier(sweep(dtype))
 
 
+@lru_cache(maxsize=KEPT)
+def _identified(dtype: str, bits: bytes) -> Identification | None:
+    """What gives these numbers on the sweep; layers repeat themselves, and fitting what is no activation is slow."""
+    carried = FLOAT_DTYPES["float32" if dtype == "float64" else dtype]
+    try:
+        return _identifier(dtype).identify(np.frombuffer(bits, carried))
+    except InputError:
+        return None
+
+
 class Prober:
     """Evaluates and names chains of one side.
 
@@ -224,13 +249,13 @@ class Prober:
     def recognised(self, nested: Sequence[Chain]) -> Activation | None:
         """The activation that the longest of nested chains is, or is but for a scale and shift around it."""
         whole = self.probe(nested[0])
-        if whole is None or whole.variant is not None:
+        if whole is not None and whole.variant is not None:
             return whole
         for chain in nested[1:]:
             inner = self.probe(chain)
-            if inner is not None and inner.variant is not None and self._affine_rest(whole, inner):
+            if inner is not None and inner.variant is not None and (whole is None or self._affine_rest(whole, inner)):
                 return inner
-        return self._scaled(whole) or whole
+        return None if whole is None else self._scaled(whole) or whole
 
     def _scaled(self, whole: Activation) -> Activation | None:
         """The activation that a chain is but for a power of two, which an engine moved into the next product."""
@@ -256,16 +281,14 @@ class Prober:
             return None
         if values is None or not np.isfinite(values).any():
             return None
-        return Activation(chain, dtype, values, self._named(values, dtype), self._shape(chain))
+        names = tuple(self.view.with_static(chain.sites))
+        return Activation(chain, dtype, values, self._named(values, dtype), self._shape(chain), names=names)
 
     def _named(self, values: Float64, dtype: str) -> Identification | None:
         carried = FLOAT_DTYPES["float32"] if dtype == "float64" else FLOAT_DTYPES[dtype]
         with np.errstate(over="ignore"):
             rounded = values.astype(carried)
-        try:
-            return _identifier(dtype).identify(rounded)
-        except InputError:
-            return None
+        return _identified(dtype, rounded.tobytes())
 
     def _from_record(self, chain: Chain, dtype: str) -> Activation | None:
         trace = self.view.trace
@@ -312,7 +335,7 @@ class Prober:
         zeros: Mapping[str, Array] = {name: np.zeros(1, np.float64) for name in chain.biases}
         given = {chain.source: x.astype(np.float64), **zeros}
         assert self.side is not None  # noqa: S101 – a trace is not evaluated
-        made = self.side.evaluate([site.name for site in chain.sites], given, [chain.target])
+        made = self.side.evaluate(self.view.with_static(chain.sites), given, [chain.target])
         return made[chain.target]
 
     def _affine_rest(self, whole: Activation, inner: Activation) -> bool:

@@ -13,6 +13,7 @@ from parity.compare.local import ratio, rms
 from parity.diagnose import activation, causes, conditioning, quantization
 from parity.diagnose.case import Case, Hypothesis, Part
 from parity.diagnose.chains import Activation, Prober
+from parity.diagnose.error_shape import error_shape
 from parity.diagnose.explain import Explained, explain
 from parity.errors import EngineError
 from parity.findings import Finding, counted
@@ -58,11 +59,13 @@ class Diagnosis:
 
     Attributes:
         findings: Faults, the one that acts first first; equal ones at several places are one.
+        groups: For each finding the faults that it tells of.
         activations: Activations of both sides, counterparts side by side.
         excused: Layers, by the reference's tensor, that are no farther off than rounded inputs would take them.
     """
 
     findings: tuple[Finding, ...]
+    groups: tuple[tuple[Fault, ...], ...]
     activations: tuple[tuple[Activation, Activation], ...]
     excused: frozenset[str]
 
@@ -111,7 +114,8 @@ class Doctor:
             for difference in known
             if difference.candidate.chain.sites[-1].name not in explained
         ]
-        return Diagnosis(tuple(_told_once(faults)), tuple(pairs), frozenset(self._excused))
+        groups = _grouped(faults)
+        return Diagnosis(tuple(map(_finding, groups)), groups, tuple(pairs), frozenset(self._excused))
 
     def case(self, layer: Layer) -> Case | None:
         """A layer with both parts ready to be evaluated; None for traces alone and for complex numbers."""
@@ -234,8 +238,24 @@ class Doctor:
             layer=layer,
             reference=location(ours, pair.reference),
             candidate=location(theirs, pair.candidate),
-            evidence=_numbers(layer),
+            evidence={**_numbers(layer), **self._shape(layer)},
         )
+
+    def _shape(self, layer: Layer) -> dict[str, str]:
+        """What the candidate's error in a region looks like."""
+        case = self.case(layer)
+        if case is None:
+            return {}
+        target = case.candidate.target
+        try:
+            native = case.candidate.values([target], precision="native")[target].astype(np.float64)
+            exact = case.exact
+        except EngineError:
+            return {}
+        if case.whole:
+            return {}
+        with np.errstate(invalid="ignore"):  # infinities of a mask
+            return {"error_shape": error_shape(native.reshape(exact.shape) - exact, exact)}
 
     def _unseen(self, difference: activation.Difference, layers: Sequence[Layer]) -> Fault:
         """Activations that differ where these inputs do not show it beyond rounding."""
@@ -274,7 +294,7 @@ def projection(case: Case) -> dict[str, Any]:
     fine = np.isfinite(error) & np.isfinite(step)
     power = float(np.vdot(step[fine], step[fine]))
     if power == 0:
-        return {"coefficient": 0.0, "standard_error": float("inf")}
+        return {}
     coefficient = float(np.vdot(error[fine], step[fine])) / power
     rest = error[fine] - coefficient * step[fine]
     spread = max(rms(rest), case.measure.floor)
@@ -295,8 +315,8 @@ def _numbers(layer: Layer) -> dict[str, Any]:
     }
 
 
-def _told_once(faults: Sequence[Fault]) -> list[Finding]:
-    """One finding for faults of the same kind, at the place where it acts first."""
+def _grouped(faults: Sequence[Fault]) -> tuple[tuple[Fault, ...], ...]:
+    """Faults of the same kind together, the one that acts first first."""
     groups: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in sorted(faults, key=lambda one: one.order):
         one = fault.hypothesis
@@ -304,7 +324,7 @@ def _told_once(faults: Sequence[Fault]) -> list[Finding]:
         if one.rule in {"weights", "unexplained"}:
             key = (*key[:2], f"{one.observed}{fault.order}")
         groups.setdefault(key, []).append(fault)
-    return [_finding(group) for group in groups.values()]
+    return tuple(map(tuple, groups.values()))
 
 
 def _finding(faults: Sequence[Fault]) -> Finding:

@@ -11,6 +11,7 @@ from parity.adapter import Array
 from parity.diagnose.case import Case, Hypothesis, Part, Repair, finite_rms, put
 from parity.diagnose.norms import Norm, fused, names, norms, roots, told
 from parity.diagnose.numbers import Float64
+from parity.edits import Adjust, Edit, SetAttributes, SetNumbers
 from parity.graph import NORMALIZATIONS, Site
 
 MOST: Final = 12
@@ -48,7 +49,8 @@ def examine(case: Case) -> Iterator[Hypothesis]:
     pairs = list(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else list(product(ours, theirs))
     others = ((one, two) for one, two in pairs if not _alike(one.value, two.value))
     for one, two in islice(others, MOST):
-        yield _hypothesis(one.value, two.value, one.sites, two.sites, _repair(one.value, two))
+        found = _hypothesis(one.value, two.value, one.sites, two.sites, _repair(one.value, two))
+        yield replace(found, edits=[_edit(one.value, two)])
     if ours and not theirs:
         yield from _folded(case)
 
@@ -98,6 +100,15 @@ def _repair(value: float, epsilon: Epsilon) -> Repair:
             overrides[epsilon.tensor] = part.value(epsilon.tensor, overrides) + value
 
     return repair
+
+
+def _edit(value: float, epsilon: Epsilon) -> Edit:
+    if epsilon.weight:
+        readers = tuple(site.outputs[0] for site in epsilon.sites)
+        return SetNumbers(tensor=epsilon.weight, numbers=np.array(value), readers=readers)
+    if epsilon.norm is not None:
+        return SetAttributes(output=epsilon.norm.outputs[0], values={"epsilon": value})
+    return Adjust(tensor=epsilon.tensor, addend=value)
 
 
 def _folded(case: Case) -> Iterator[Hypothesis]:

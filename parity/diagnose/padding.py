@@ -1,7 +1,7 @@
 """Cause: an image padded otherwise: before or after, by more or less, by other numbers than zeros."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -12,6 +12,7 @@ from parity.adapter import Array
 from parity.diagnose.borders import Border, Bordered, bordered
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.windows import Window, window_of
+from parity.edits import Edit, SetAttributes, SetNumbers
 from parity.graph import Site
 
 Float64 = NDArray[np.float64]
@@ -71,7 +72,8 @@ def _windows(case: Case) -> Iterator[Hypothesis]:
             expected, observed = one.along(one.sliding()), two.along(two.sliding())
             if not expected.same(observed):
                 places = (one.sites, two.sites)
-                yield _hypothesis(expected, observed, places, _repair(two, expected, uncounted=one.uncounted))
+                found = _hypothesis(expected, observed, places, _repair(two, expected, uncounted=one.uncounted))
+                yield replace(found, edits=_window_edits(two, expected, observed))
 
 
 def _padded(part: Part, kind: str) -> list[Padded]:
@@ -162,7 +164,8 @@ def _paddings(case: Case) -> Iterator[Hypothesis]:
         expected, observed = one.dense(), two.dense()
         if len(expected.before) != len(observed.before) or expected.same(observed):
             continue
-        yield _hypothesis(expected, observed, (one.bordered.sites, two.bordered.sites), _replaced(two, expected))
+        found = _hypothesis(expected, observed, (one.bordered.sites, two.bordered.sites), _replaced(two, expected))
+        yield replace(found, edits=_pad_edits(case.candidate, two, expected, observed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,48 @@ def _replaced(padded: Alone, border: Border) -> Repair:
             overrides[padded.target] = made
 
     return repair
+
+
+# ------------------------------------------------------------------------------------------- edits of the candidate
+
+
+def _window_edits(padded: Padded, expected: Border, observed: Border) -> list[Edit]:
+    """The padding of an operator that has all of it itself."""
+    if len(padded.sites) != 1 or (expected.mode, expected.value) != (observed.mode, observed.value):
+        return []
+    sizes = dict(zip(padded.sliding(), zip(expected.before, expected.after, strict=True), strict=True))
+    pairs = [sizes.get(k, (0, 0)) for k in range(len(padded.window.kernel))]
+    pads = [*(before for before, _ in pairs), *(after for _, after in pairs)]
+    return [SetAttributes(output=padded.site.outputs[0], values={"pads": pads})]
+
+
+def _pad_edits(part: Part, padded: "Alone", expected: Border, observed: Border) -> list[Edit]:
+    """The sizes and the mode of an operator that only pads."""
+    sites = [site for site in part.sites if site.name in padded.bordered.sites]
+    if len(sites) != 1 or sites[0].kind != "pad" or expected.mode == "symmetric":
+        return []
+    edits: list[Edit] = []
+    if (expected.before, expected.after) != (observed.before, observed.after):
+        edits += _sizes(part, sites[0], padded.axes(), expected)
+        if not edits:
+            return []
+    if expected.mode != observed.mode:
+        edits.append(SetAttributes(output=sites[0].outputs[0], values={"mode": expected.mode}))
+    elif expected.value != observed.value:
+        return []
+    return edits
+
+
+def _sizes(part: Part, site: Site, axes: Sequence[int], border: Border) -> list[Edit]:
+    """Other sizes of a padding, where a constant of the model holds them for all axes."""
+    name = part.view.root(site.inputs[1]) if len(site.inputs) > 1 and site.inputs[1] else ""
+    pads = list(site.attributes.get("pads") or [])
+    entry = part.view.trace.weights.get(name)
+    if entry is None or entry.signature.count != len(pads) or len(pads) <= max(axes, default=0) * 2:
+        return []
+    for axis, before, after in zip(axes, border.before, border.after, strict=True):
+        pads[axis], pads[axis + len(pads) // 2] = before, after
+    return [SetNumbers(tensor=name, numbers=np.array(pads), readers=(site.outputs[0],))]
 
 
 # ---------------------------------------------------------------------------------------------------------- shared

@@ -12,6 +12,7 @@ from parity.adapter import Array
 from parity.diagnose.borders import Border, bordered
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.windows import Window, window_of
+from parity.edits import SetAttributes
 from parity.graph import LAYOUT, Site
 
 Float64 = NDArray[np.float64]
@@ -252,7 +253,15 @@ def _hypothesis(
         fix=_fix(expected),
         places=places,
         repair=_repair(site, factor),
+        edits=_edits(expected, site),
     )
+
+
+def _edits(expected: str, site: Site) -> list[SetAttributes]:
+    """Whether the candidate's pool counts its own padding."""
+    if site.kind != "average_pool" or not expected.startswith("padding") or not any(site.attributes.get("pads", ())):
+        return []
+    return [SetAttributes(output=site.outputs[0], values={"count_include_pad": expected == "padding counted"})]
 
 
 def _told(words: str) -> str:

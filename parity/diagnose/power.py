@@ -59,7 +59,7 @@ def swaps(view: GraphView, layers: Sequence[Layer], activations: Sequence[Activa
     by_tensor = {layer.region.pair.reference: layer for layer in layers}
     found = []
     for one in activations:
-        other = _alternative(one.variant)
+        other = alternative(one.variant)
         layer = by_tensor.get(one.chain.target) or by_tensor.get(view.origin(one.chain.target))
         if one.variant is None or other is None or layer is None or layer.measure is None:
             continue
@@ -67,7 +67,8 @@ def swaps(view: GraphView, layers: Sequence[Layer], activations: Sequence[Activa
             continue
         x = _sample(view.trace.array(one.chain.source))
         difference = rms(other.value(x) - one.variant.value(x)) if x.size else 0.0
-        noise = max(layer.measure.floor, layer.measure.rounding or 0.0)
+        rounding = layer.measure.error if layer.measure.rounding is None else layer.measure.rounding
+        noise = max(layer.measure.floor, rounding)
         count = view.trace.tensors[one.chain.source].signature.count
         sigma = math.inf if not noise else difference * math.sqrt(count) / noise
         site = one.chain.sites[-1]
@@ -83,7 +84,8 @@ def swaps(view: GraphView, layers: Sequence[Layer], activations: Sequence[Activa
     return found
 
 
-def _alternative(one: Variant | None) -> Variant | None:
+def alternative(one: Variant | None) -> Variant | None:
+    """The variant that one is most easily taken for; None for those that are seldom taken for another."""
     name = NEIGHBOURS.get(one.name) if one is not None else None
     return variant(name) if name else None
 

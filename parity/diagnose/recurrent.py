@@ -173,7 +173,8 @@ def fused(part: Part) -> list[Fused]:
 def overrides(part: Part, one: Fused, network: Network, changed: Mapping[str, Array]) -> dict[str, Array]:
     """The tensors that the operator would make as another network, on what it reads with some tensors changed."""
     x = np.asarray(part.value(one.site.inputs[0], changed), np.float64)
-    return {name: y for name, y in zip(one.site.outputs, network.run(x), strict=False) if name}
+    made = {name: y for name, y in zip(one.site.outputs, network.run(x), strict=False) if name}
+    return {name: y[0] if y.shape[:1] == (1,) and _shape(part, name) == y.shape[1:] else y for name, y in made.items()}
 
 
 def _reproduced(part: Part, one: Fused) -> bool:
@@ -252,10 +253,16 @@ def _activations(cell: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _listed(part: Part, site: Site) -> Fused | None:
-    """An operator that takes the weights of each layer and direction one after the other, behind the states."""
+    """An operator that takes the weights of each layer and direction one after the other, behind the states.
+
+    That of oneDNN has the states behind the weights.
+    """
     told, cell = site.attributes, str(site.attributes["cell"])
     states = 2 if cell == "lstm" else 1
-    names = [name for name in site.inputs[1 + states :] if name in part.view.trace.weights]
+    first = 5 if "mkldnn" in site.op else 1
+    names = [
+        name for name in (*site.inputs[1:first], *site.inputs[first + states :]) if name in part.view.trace.weights
+    ]
     both = 2 if told.get("bidirectional") else 1
     places = int(told.get("layers", 1)) * both
     each = len(names) // places if places else 0
@@ -263,15 +270,27 @@ def _listed(part: Part, site: Site) -> Fused | None:
         return None
     directions = []
     for k in range(places):
-        arrays = [np.asarray(part.value(name), np.float64) for name in names[k * each : (k + 1) * each]]
+        some = names[k * each : (k + 1) * each]
+        if not _is_listed(part, some, len(GATES[cell])):
+            return None
+        arrays = [np.asarray(part.value(name), np.float64) for name in some]
         blocks = dict(zip(("w", "r", "wb", "rb"), [*arrays, None, None][:4], strict=True))
         directions.append(_direction(blocks, cell, GATES[cell], backward=bool(k % both)))
+    given = [_numbers(part, site, first + k) for k in range(states)]
     network = Network(
         cell=cell,
         layers=tuple(tuple(directions[k : k + both]) for k in range(0, places, both)),
-        states=tuple(_numbers(part, site, 1 + k) for k in range(states)),
+        states=tuple(None if state is None else state.reshape(places, -1, state.shape[-1]) for state in given),
         reset_after=bool(told.get("linear_before_reset")),
         batch_first=bool(told.get("batch_first")),
         **_activations(cell, [str(told["activation"])] if "activation" in told else []),
     )
     return Fused(site, network, GATES[cell])
+
+
+def _is_listed(part: Part, names: Sequence[str], gates: int) -> bool:
+    """Whether weights are of the shapes (gates × hidden, input) and (gates × hidden, hidden), with their biases."""
+    w, r, *biases = (_shape(part, name) for name in names)
+    if len(w) != 2 or len(r) != 2:
+        return False
+    return w[0] == r[0] == gates * r[1] and all(bias == (w[0],) for bias in biases)

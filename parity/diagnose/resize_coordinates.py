@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from parity.adapter import Array
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.interpolation import Form, declared, forms
+from parity.edits import SetAttributes
 
 Float64 = NDArray[np.float64]
 
@@ -68,7 +69,25 @@ def examine(case: Case) -> Iterator[Hypothesis]:
             fix=f"Make the candidate's resize {expected}.",
             places={"reference": one.sites, "candidate": two.sites},
             repair=_repair(two, one.form),
+            edits=_edits(case.candidate, two, one.form),
         )
+
+
+def _edits(part: Part, resize: Resize, form: Form) -> list[SetAttributes]:
+    """The convention as the attributes of the candidate's operator, where it is one; only those that change."""
+    sites = [site for site in part.sites if site.name in resize.sites]
+    if len(sites) != 1 or sites[0].kind != "resize" or form.factor:
+        return []
+    wanted = {"mode": form.mode, "coordinates": form.coordinates, "antialias": int(form.antialias)}
+    if form.mode == "nearest":
+        wanted["nearest_mode"] = form.nearest_mode
+    elif not form.antialias:
+        wanted["exclude_outside"] = int(form.inside)
+    if form.mode == "cubic":
+        wanted["cubic_coefficient"] = form.cubic
+    now = {"nearest_mode": "round_prefer_floor", "exclude_outside": 0, **sites[0].attributes}
+    values = {name: value for name, value in wanted.items() if now.get(name) != value}
+    return [SetAttributes(output=sites[0].outputs[0], values=values)] if values else []
 
 
 def _repair(resize: Resize, form: Form) -> Repair:

@@ -15,6 +15,7 @@ from parity.diagnose.case import Case, Hypothesis, Part, Repair
 from parity.diagnose.norms import names
 from parity.diagnose.numbers import Float64, mapping, same, wide
 from parity.diagnose.softmaxes import Softmax, axes_in_words, softmax, softmaxes
+from parity.edits import SetAttributes
 from parity.graph import Site
 
 MOST: Final = 8
@@ -87,7 +88,19 @@ def _hypothesis(one: _Known, two: _Known, observed: str, right: Float64) -> Hypo
         fix=f"Take the softmax over the {one.words}; ONNX before opset 13 flattens all axes from `axis` on.",
         places={"reference": names(one.sites), "candidate": names(two.sites)},
         repair=_repair(two, right),
+        edits=_edits(two, right),
     )
+
+
+def _edits(two: _Known, right: Float64) -> list[SetAttributes]:
+    """The axis of the candidate's operator, where it is one that can be taken over the right axis."""
+    (first, *rest) = two.sites
+    if rest or first.kind not in {"softmax", "log_softmax"}:
+        return []
+    axes = [axis for axis in range(two.x.ndim) if same(softmax(two.x, (axis,)), right)]
+    if first.attributes.get("flattened"):
+        axes = [axis for axis in axes if two.x.ndim - 1 == axis]
+    return [SetAttributes(output=first.outputs[0], values={"axis": axis}) for axis in axes[-1:]]
 
 
 def _repair(two: _Known, right: Float64) -> Repair:

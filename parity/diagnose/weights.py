@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from parity.align.layout import Layout, arrangements
 from parity.diagnose.case import Case, Hypothesis, Part, put
 from parity.dtypes import FLOAT_DTYPES
+from parity.edits import SetNumbers
 
 Float64 = NDArray[np.float64]
 
@@ -94,7 +95,12 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
         repair=put(other, ours),
         evidence={"weight_max_abs": float(np.max(np.abs(ours - theirs)))},
         severity="note" if what == f"rounded to {stored}" else "error",  # its tensor says so itself
+        edits=[SetNumbers(tensor=other, numbers=ours, readers=_direct_readers(case.candidate, other))],
     )
+
+
+def _direct_readers(part: Part, weight: str) -> tuple[str, ...]:
+    return tuple(site.outputs[0] for site in part.sites if weight in site.inputs)
 
 
 def _readers(part: Part, weight: str) -> list[str]:

@@ -3,20 +3,22 @@
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parity.adapter import Array
-from parity.align.view import GraphView
 from parity.findings import environment
 from parity.jobs.diff_optimizer import blamed_on_optimizer, is_optimized, plain_options
 from parity.jobs.diff_options import DiffOptions, Progress
+from parity.jobs.diff_prove import check_prove, prove
 from parity.jobs.diff_report import DiffReport, make_report
-from parity.jobs.diff_run import Opened, RunResult, Task, run_once, specs_of
+from parity.jobs.diff_run import RunResult, Task, compare, run_once, watch_both
+from parity.jobs.diff_sides import Opened, open_candidate, open_sides
+from parity.jobs.mend import check_write_fix, with_repair
+from parity.jobs.reproduction import check_repro
 from parity.model_inputs import given_inputs, make_inputs
-from parity.models import ModelReference
-from parity.sides import Side, SideOptions, found_model
-from parity.trace.store import read_trace
+from parity.stopwatch import Stopwatch
 
 __all__ = ["DiffOptions", "DiffReport", "diff"]
 
@@ -44,17 +46,26 @@ def diff(
         EngineError: An engine crashed or hung.
     """
     options = options or DiffOptions()
+    check_write_fix(candidate, options)
+    check_repro(options)
     given_sets = _given_sets(inputs)
-    with ExitStack() as stack:
-        ours = _open("reference", reference, options, stack)
-        theirs = _open("candidate", candidate, options, stack)
+    watch = Stopwatch()
+    with ExitStack() as stack, watch("total"):
+        with watch("start-up"):
+            ours, theirs = open_sides(reference, candidate, options, stack)
+        if options.prove:
+            check_prove(ours)
         sets = given_sets or _made_sets(ours, theirs, options)
-        results = []
+        results, proof = [], None
         for number, given in enumerate(sets):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
             told = progress if len(sets) == 1 else _numbered(progress, number)
-            task = Task(given, folder, told)
-            result = run_once(ours, theirs, task, options)
+            task = Task(given, folder, told, watch)
+            both = watch_both(ours, theirs, task, options)
+            result = compare(both, task, options)
+            if options.prove and not number:
+                with watch("proof"):
+                    proof = prove(both, result, task, options)
             if theirs.side is not None and result.differs and is_optimized(theirs.side.adapter, options):
                 result = _without_optimizer(result, ours, candidate, task, options)
             results.append(result)
@@ -63,7 +74,15 @@ def diff(
             for role, one in (("reference", ours), ("candidate", theirs))
             if one.side is not None
         }
-    return make_report(results, options, environment(versions, options.threads))
+    report = replace(
+        make_report(results, options, environment(versions, options.threads)), timing=watch.seconds, proof=proof
+    )
+    if options.write_fix is None:
+        return report
+    again = partial(
+        diff, reference, inputs=sets, options=replace(options, write_fix=None, repro=None), progress=progress
+    )
+    return with_repair(report, results, candidate, options, again)
 
 
 def _without_optimizer(result: RunResult, ours: Opened, candidate: Any, task: Task, options: DiffOptions) -> RunResult:
@@ -72,38 +91,14 @@ def _without_optimizer(result: RunResult, ours: Opened, candidate: Any, task: Ta
     folder = task.folder / "plain"
     folder.mkdir()
     with ExitStack() as stack:
-        theirs = _open("candidate", candidate, plain, stack)
-        return blamed_on_optimizer(result, run_once(ours, theirs, replace(task, folder=folder), plain), options)
+        theirs = open_candidate(candidate, plain, stack)
+        with task.watch("without the optimiser"):
+            again = run_once(ours, theirs, Task(task.given, folder, task.progress, impact=False), plain)
+    return blamed_on_optimizer(result, again, options)
 
 
 def _numbered(progress: Progress, number: int) -> Progress:
     return lambda name, done, total: progress(f"{name} {number + 1}", done, total)
-
-
-def _open(role: str, model: Any, options: DiffOptions, stack: ExitStack) -> Opened:
-    of_reference = role == "reference"
-    dtype = options.reference_dtype if of_reference else options.candidate_dtype
-    found = found_model(model)
-    if isinstance(found, ModelReference) and found.is_trace:
-        return Opened(None, GraphView(read_trace(Path(found.text))), found.text, dtype)
-    level = options.reference_optimization if of_reference else options.candidate_optimization
-    asked = {"dtype": dtype, "optimization": level}
-    if not of_reference:
-        asked |= {f"session_config.{key}": value for key, value in options.candidate_session_config.items()}
-    asked["threads"] = str(options.threads)
-    python = options.reference_python if of_reference else options.candidate_python
-    side = Side(
-        role,
-        found,
-        SideOptions(
-            options={key: value for key, value in asked.items() if value is not None},
-            python=python,
-            threads=options.threads,
-            timeout=options.timeout,
-        ),
-    )
-    stack.enter_context(side)
-    return Opened(side, None, side.text, dtype)
 
 
 def _given_sets(inputs: Any) -> list[dict[str, Array]]:
@@ -118,5 +113,5 @@ def _made_sets(ours: Opened, theirs: Opened, options: DiffOptions) -> list[dict[
         if one.view is not None:
             trace = one.view.trace
             return [{name: trace.array(tensor) for name, tensor in trace.ends.inputs.items()}]
-    specs = specs_of(ours) or specs_of(theirs)
+    specs = ours.specs or theirs.specs
     return [make_inputs(specs, number) for number in range(options.samples)]

@@ -18,7 +18,7 @@ def is_optimized(adapter: str, options: DiffOptions) -> bool:
 
 def plain_options(options: DiffOptions) -> DiffOptions:
     """The same without the optimiser; the user's map is of the optimised graph."""
-    return replace(options, candidate_optimization="none", candidate_session_config={}, mapped=())
+    return replace(options, candidate_optimization="none", candidate_session_config={}, mapped=(), repro=None)
 
 
 def blamed_on_optimizer(optimized: RunResult, plain: RunResult, options: DiffOptions) -> RunResult:
@@ -33,7 +33,7 @@ def blamed_on_optimizer(optimized: RunResult, plain: RunResult, options: DiffOpt
         return _key(one) not in known and (not plain.differs or one.rule == "activation-variant")
 
     findings = [_of_optimizer(one, options) if its_own(one) else one for one in optimized.findings]
-    return replace(optimized, findings=_told_once(findings))
+    return replace(optimized, findings=_told_once(findings), plain=plain)
 
 
 def _key(finding: Finding) -> tuple[str, str | None, str | None]:

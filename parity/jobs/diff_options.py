@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Progress = Callable[[str, int, int], None]
 """Told a name, how much of it is done, and of how much."""
@@ -25,6 +26,9 @@ class DiffOptions:
         samples: How many made-up inputs are tried where none are given.
         mapped: Tensors that the user says are one another's.
         allowed: Rules whose findings are allowed, with the largest relative error or None for any.
+        prove: Whether known faults are to be put into a copy of the reference, to see which the run would show.
+        write_fix: File to write the candidate to with what can be mended in it; None for none.
+        repro: Folder to save a reproduction of each finding in; None for none.
         threads: That the engines may use.
         timeout: Seconds of silence after which a worker counts as hung.
     """
@@ -41,5 +45,8 @@ class DiffOptions:
     samples: int = 1
     mapped: Sequence[tuple[str, str]] = ()
     allowed: Mapping[str, float | None] = field(default_factory=dict)
+    prove: bool = False
+    write_fix: Path | None = None
+    repro: Path | None = None
     threads: int = 1
     timeout: float = 600.0

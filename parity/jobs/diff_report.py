@@ -2,13 +2,50 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.findings import Finding, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
+from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
 from parity.layerwise.ends import OutputRow
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A finding, or some of its places, that could not be mended in the candidate's file.
+
+    Attributes:
+        rule: Its kind.
+        message: What it says.
+        why: Why not, and what to do instead.
+    """
+
+    rule: str
+    message: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """The candidate's file written anew with what could be mended in it, and the diff run again on that.
+
+    Attributes:
+        file: Where it was written; None where there was nothing to mend.
+        edits: What was changed, as sentences.
+        left: What was not.
+        verdict: Of the mended file; None where there is none.
+        summary: Likewise, one sentence.
+        outputs: Likewise, one row an output.
+    """
+
+    file: str | None
+    edits: Sequence[str]
+    left: Sequence[Left]
+    verdict: Verdict | None
+    summary: str
+    outputs: Sequence[OutputRow] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +63,9 @@ class DiffReport:
         coverage: How much of both models was compared.
         environment: Versions, threads.
         notes: What else a reader should know, as sentences.
+        timing: Seconds that each part took. Those of the two sides run at the same time.
+        proof: What became of known faults that were put in; None where that was not asked for.
+        repair: What came of mending the candidate's file; None where that was not asked for.
     """
 
     verdict: Verdict
@@ -38,6 +78,9 @@ class DiffReport:
     coverage: Mapping[str, Any]
     environment: Mapping[str, Any]
     notes: Sequence[str] = ()
+    timing: Mapping[str, float] = field(default_factory=dict)
+    proof: Proof | None = None
+    repair: Repair | None = None
 
 
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:

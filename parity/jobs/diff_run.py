@@ -1,7 +1,8 @@
 """One set of inputs through both models: recorded, aligned, measured, explained."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +14,13 @@ from parity.align.alignment import Alignment
 from parity.align.regions import find_region
 from parity.align.view import GraphView
 from parity.diagnose import power
-from parity.diagnose.diagnosis import Doctor
+from parity.diagnose.diagnosis import Doctor, Fault
 from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.findings import Finding
-from parity.graph import InputSpec
+from parity.jobs.diff_impact import with_impact
 from parity.jobs.diff_options import DiffOptions, Progress
+from parity.jobs.diff_sides import Both, Opened, at_once, observe, traced_outputs
+from parity.jobs.reproduction import with_reproductions
 from parity.layerwise.acquittal import acquit
 from parity.layerwise.alignment import Ends, align, output_pairs
 from parity.layerwise.ends import (
@@ -30,25 +33,9 @@ from parity.layerwise.ends import (
     taken_inputs,
 )
 from parity.layerwise.measuring import Layer, Measurer
-from parity.layerwise.repetition import nondeterminism, same_outputs
+from parity.layerwise.screening import measured_layers
 from parity.sides import Side
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """One side ready to be compared: a session, or a recorded trace in its place.
-
-    Attributes:
-        side: The session; None for a recorded trace.
-        view: The recorded trace; None for a session.
-        text: How the user named it.
-        dtype: Type in which it is to run; None for its own.
-    """
-
-    side: Side | None
-    view: GraphView | None
-    text: str
-    dtype: str | None
+from parity.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +46,15 @@ class Task:
         given: Inputs by name, as the reference takes them.
         folder: For traces; removed afterwards.
         progress: As in `diff`.
+        watch: Told of the time that each part takes.
+        impact: Whether to compute how much each cause matters.
     """
 
     given: Mapping[str, Array]
     folder: Path
     progress: Progress
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    impact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +92,11 @@ class LayerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What one set of inputs showed."""
+    """What one set of inputs showed.
+
+    ``faults`` are those behind the findings that were diagnosed; ``plain`` is what the candidate showed without its
+    graph optimiser, where that was tried.
+    """
 
     inputs: Mapping[str, tuple[int, ...]]
     findings: Sequence[Finding]
@@ -112,6 +107,8 @@ class RunResult:
     coverage: Mapping[str, Any]
     inconclusive: str
     notes: Sequence[str]
+    faults: Sequence[tuple[Finding, Sequence[Fault]]] = ()
+    plain: "RunResult | None" = None
 
     @property
     def differs(self) -> bool:
@@ -121,54 +118,71 @@ class RunResult:
 
 def run_once(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> RunResult:
     """Compares two opened sides on one set of inputs."""
-    given = task.given
+    return compare(watch_both(ours, theirs, task, options), task, options)
+
+
+def watch_both(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -> Both:
+    """Runs and records both sides on one set of inputs."""
     signed = theirs.side is not None and theirs.side.adapter in SIGNED
-    taken, lacking = taken_inputs(given, specs_of(theirs) if signed else {})
-    moved_inputs, moved = candidate_inputs(taken, specs_of(theirs), options.candidate_input_perm)
+    taken, lacking = taken_inputs(task.given, theirs.specs if signed else {})
+    moved_inputs, moved = candidate_inputs(taken, theirs.specs, options.candidate_input_perm)
     task.progress("runs", 0, 2)
-    first, unsteady = _outputs(ours, given, task.folder)
-    second, more = _outputs(theirs, moved_inputs, task.folder)
+    mine, yours = at_once(
+        ours.side is not None and theirs.side is not None and Side.apart(ours.side, theirs.side),
+        lambda: observe(ours, task.given, task.folder / "reference", task.watch),
+        lambda: observe(theirs, moved_inputs, task.folder / "candidate", task.watch),
+    )
     task.progress("runs", 2, 2)
-    reference = ours.view or _recorded(ours, given, task.folder / "reference")
-    candidate = theirs.view or _recorded(theirs, moved_inputs, task.folder / "candidate")
-    outputs, findings = compare_outputs(
-        first or _traced_outputs(reference),
-        second or _traced_outputs(candidate),
+    return Both(ours, theirs, mine, yours, moved, [*_of_traces(ours, theirs), *lacking])
+
+
+def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
+    """Compares what two sides did on the same inputs."""
+    ours, theirs, mine, yours = both.ours, both.theirs, both.mine, both.yours
+    reference, candidate = mine.view, yours.view
+    of_outputs = partial(
+        compare_outputs,
+        mine.outputs,
         named=reference.trace.ends.named_outputs and candidate.trace.ends.named_outputs,
         permutations=options.candidate_output_perm,
         places=output_places(reference),
     )
-    ends = find_ends(reference, candidate, moved, options.candidate_output_perm)
+    outputs, findings = of_outputs(yours.outputs)
+    ends = find_ends(reference, candidate, both.moved, options.candidate_output_perm)
     gap = production_gap(outputs, _traced_pairs(reference, candidate, outputs))
-    alignment = align(
-        reference,
-        candidate,
-        ends,
-        mapped=options.mapped,
-        teacher=theirs.side,
-        folder=task.folder,
-    )
+    with task.watch("alignment"):
+        alignment = align(reference, candidate, ends, mapped=options.mapped, teacher=theirs.side, folder=task.folder)
     measurer = Measurer.of((reference, candidate), (ours.side, theirs.side), (ours.dtype, theirs.dtype))
-    layers = measurer.layers(alignment, lambda done, total: task.progress("layers", done, total))
-    layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
-    doctor = Doctor(measurer, alignment)
-    diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n))
-    if not (diagnosis.faults or diagnosis.excused):
-        whole = [layer for layer in _whole(measurer, ends, alignment, outputs) if not _random(layer, measurer)]
-        layers = [*layers, *whole]
-        diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n)) if whole else diagnosis
+    layers = measured_layers(measurer, alignment, lambda k, n: task.progress("layers", k, n), task.watch)
+    with task.watch("diagnosis"):
+        layers = [layer for layer in acquit(measurer, alignment, layers) if not _random(layer, measurer)]
+        doctor = Doctor(measurer, alignment)
+        diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n))
+        if not (diagnosis.faults or diagnosis.excused):
+            whole = [layer for layer in _whole(measurer, ends, alignment, outputs) if not _random(layer, measurer)]
+            layers = [*layers, *whole]
+            diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n)) if whole else diagnosis
+    diagnosed: Sequence[Finding] = diagnosis.findings
+    if options.repro is not None:
+        diagnosed = with_reproductions(diagnosis, doctor, options.repro)
+    if task.impact:
+        with task.watch("impact"):
+            found = list(zip(diagnosed, diagnosis.groups, strict=True))
+            diagnosed = with_impact(measurer, found, outputs, lambda made: of_outputs(made)[0])
     excused = diagnosis.excused
     layers = [replace(one, status="excused") if one.region.pair.reference in excused else one for one in layers]
+    stray = [gap] if gap and not yours.unsteady else []
     return RunResult(
-        inputs={name: array.shape for name, array in given.items()},
-        findings=[*unsteady, *more, *findings, *diagnosis.findings, *([gap] if gap and not more else [])],
+        inputs={name: array.shape for name, array in task.given.items()},
+        findings=[*mine.unsteady, *yours.unsteady, *findings, *diagnosed, *stray],
         layers=layers,
         rows=[_row(layer, reference) for layer in layers],
         outputs=outputs,
         power=power.told(power.swaps(reference, layers, [one for one, _ in diagnosis.activations])),
         coverage=_coverage(reference, candidate, layers, alignment.reasons()),
-        inconclusive=_inconclusive(given, unsteady, layers),
-        notes=[*_of_traces(ours, theirs), *lacking, *reference.trace.ends.notes, *candidate.trace.ends.notes],
+        inconclusive=_inconclusive(task.given, mine.unsteady, layers),
+        notes=[*both.notes, *reference.trace.ends.notes, *candidate.trace.ends.notes],
+        faults=list(zip(diagnosed, diagnosis.groups, strict=True)),
     )
 
 
@@ -200,25 +214,6 @@ def _inconclusive(given: Mapping[str, Array], unsteady: Sequence[Finding], layer
     if floating and len(floating) == len(given) and not any(np.any(array) for array in floating):
         return "every input is zero, which most weights and operators leave no trace on"
     return ""
-
-
-def _outputs(one: Opened, given: Mapping[str, Array], folder: Path) -> tuple[dict[str, Array], list[Finding]]:
-    """Outputs of a side, and the finding where it does not give them twice."""
-    if one.side is None:
-        return {}, []
-    first, second = one.side.run(given), one.side.run(given)
-    if same_outputs(first, second):
-        return first, []
-    return first, [nondeterminism(one.side, given, folder / f"{one.side.role}-twice")]
-
-
-def _recorded(one: Opened, given: Mapping[str, Array], folder: Path) -> GraphView:
-    assert one.side is not None  # noqa: S101 – a side without a session has a recorded trace
-    return one.side.record(given, folder, {})
-
-
-def _traced_outputs(view: GraphView) -> dict[str, Array]:
-    return {name: view.trace.array(tensor) for name, tensor in view.trace.ends.outputs.items() if tensor in view.trace}
 
 
 SIGNED: Final = frozenset({"onnxruntime", "tensorflow"})
@@ -259,7 +254,7 @@ def _traced_pairs(
     reference: GraphView, candidate: GraphView, outputs: Sequence[OutputRow]
 ) -> dict[str, tuple[Array, Array]]:
     """Outputs of both traced runs that can be held against each other as they are."""
-    ours, theirs = _traced_outputs(reference), _traced_outputs(candidate)
+    ours, theirs = traced_outputs(reference), traced_outputs(candidate)
     return {
         row.name: (ours[row.name], theirs[row.candidate])
         for row in outputs
@@ -296,8 +291,3 @@ def _coverage(
         "candidate_tensors": len(candidate.computed()),
         "aligned": dict(reasons),
     }
-
-
-def specs_of(one: Opened) -> Mapping[str, InputSpec]:
-    """What the side's model says of its inputs; nothing for a recorded trace."""
-    return one.side.specs if one.side is not None else {}

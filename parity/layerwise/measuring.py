@@ -1,6 +1,6 @@
 """The passes that measure: regions on the reference's numbers, in float64 on both sides and as production runs them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -8,9 +8,8 @@ import ml_dtypes
 import numpy as np
 
 from parity.adapter import Array
-from parity.align.alignment import Alignment
 from parity.align.layout import distance
-from parity.align.regions import Region, find_region
+from parity.align.regions import Region
 from parity.align.view import GraphView
 from parity.compare.local import LocalError, local_error
 from parity.dtypes import float_dtype
@@ -94,27 +93,17 @@ class Measurer:
         found = [declared_dtype(view, dtype) for view, dtype in zip(views, dtypes, strict=True)]
         return cls(*views, *sides, *found)
 
-    def layers(self, alignment: Alignment, tick: Callable[[int, int], None] = lambda _done, _all: None) -> list[Layer]:
-        """Every aligned tensor that is no input, in the reference's order, with the local error of its region."""
-        pairs = sorted(
-            (pair for pair in alignment if pair.reason != "input" and pair.reference in self.reference.producer),
-            key=lambda pair: self.reference.order(pair.reference),
-        )
-        regions = [find_region(self.reference, self.candidate, alignment, pair) for pair in pairs]
-        found = []
-        for layer in self.measure(regions):
-            found.append(layer)
-            tick(len(found), len(regions))
-        return found if self.teacher is not None or self.pupil is not None else by_jumps(found)
-
     def measure(self, regions: Sequence[Region]) -> Iterator[Layer]:
-        """The layers of some regions, one after the other; only one region's numbers are held at a time."""
-        dtypes = [self._dtype(region) for region in regions]
+        """The layers of some regions, one after the other; only one region's numbers are held at a time.
+
+        Both functions are computed in float64, so that it shows how far they are apart whatever the rounding.
+        """
+        dtypes = [self.dtype(region) for region in regions]
         groups: dict[tuple[str, ...], list[int]] = {}
-        for k, (region, dtype) in enumerate(zip(regions, dtypes, strict=True)):
-            own = self.reference.trace.tensors[region.pair.reference].dtype
-            twin = ("float64", dtype) if dtype != own else ("float64",) if self.taught else ("float64", "native")
-            groups.setdefault(twin, []).append(k)
+        for k, region in enumerate(regions):
+            twin = self.twin(region)
+            recorded = twin is None and self.taught
+            groups.setdefault(("float64",) if recorded else ("float64", twin or "native"), []).append(k)
         layers: dict[int, Layer] = {}
         for precisions, places in groups.items():
             some = [regions[k] for k in places]
@@ -154,7 +143,13 @@ class Measurer:
         for message in side.regions(requests, precisions):
             yield dict(message.arrays)
 
-    def _dtype(self, region: Region) -> str:
+    def twin(self, region: Region) -> str | None:
+        """The precision in which the reference's region is the twin; None where its recorded numbers are of it."""
+        dtype = self.dtype(region)
+        return None if dtype == self.reference.trace.tensors[region.pair.reference].dtype else dtype
+
+    def dtype(self, region: Region) -> str:
+        """The type in which a region is meant to be computed."""
         ends = [region.pair.candidate, *(pair.candidate for pair in region.boundary)]
         return region_dtype(self.candidate, self.candidate_dtype, ends)
 
@@ -189,8 +184,7 @@ def judged(layer: Layer, results: Results) -> Layer:
     """A layer with its measure and status."""
     twin, candidate, own = results.twin, results.candidate, results.candidate_exact
     if twin.dtype.kind in "iub":
-        unequal = float(np.mean(candidate.reshape(twin.shape) != twin)) if twin.size else 0.0
-        return replace(layer, unequal=unequal, status="function" if unequal else "ok")
+        return by_unequal(layer, float(np.mean(candidate.reshape(twin.shape) != twin)) if twin.size else 0.0)
     if results.exact is not None:
         measure = local_error(
             exact=results.exact, twin=twin, candidate=candidate, candidate_exact=own, dtype=layer.dtype
@@ -200,6 +194,11 @@ def judged(layer: Layer, results: Results) -> Layer:
     else:
         return replace(layer, status="untested", reason="neither side can be computed in float64 here")
     return replace(layer, measure=measure, status=judge(measure))
+
+
+def by_unequal(layer: Layer, unequal: float) -> Layer:
+    """A layer of whole numbers or truth values, a share ``unequal`` of which is not the same."""
+    return replace(layer, unequal=unequal, status="function" if unequal else "ok")
 
 
 def by_jumps(layers: Sequence[Layer]) -> list[Layer]:

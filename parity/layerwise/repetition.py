@@ -14,7 +14,9 @@ from parity.sides import Side
 
 def same_outputs(first: Mapping[str, Array], second: Mapping[str, Array]) -> bool:
     """Whether two runs gave the same numbers; NaN in the same place counts as the same."""
-    return all(np.array_equal(first[name], second[name], equal_nan=first[name].dtype.kind in "fc") for name in first)
+    return set(first) <= set(second) and all(
+        np.array_equal(first[name], second[name], equal_nan=first[name].dtype.kind in "fc") for name in first
+    )
 
 
 def nondeterminism(side: Side, given: Mapping[str, Array], folder: Path) -> Finding:

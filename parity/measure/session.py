@@ -25,6 +25,11 @@ def opened(token: str, session: Session) -> None:
     _opened[token] = session
 
 
+def session_of(token: str) -> Session:
+    """The opened session of that token."""
+    return _opened[token]
+
+
 def open_model(adapter: Adapter, token: str, model: str, options: Mapping[str, str]) -> Iterator[Message]:
     """Opens a model and tells the specification of its inputs, and the adapter's versions."""
     session = adapter.open(model, options)
@@ -102,7 +107,7 @@ def evaluate_regions(
     """
     session = _opened[token]
     for region in regions:
-        given = {name: _moved(source) for name, source in region["given"].items()}
+        given = {name: moved(source) for name, source in region["given"].items()}
         arrays, reasons = {}, {}
         for precision in precisions:
             try:
@@ -147,7 +152,7 @@ class _Teacher:
                     self.live.pop(name, None)
 
     def _value(self, name: str) -> Array:
-        return _moved(self.forced[name]) if name in self.forced else self.live[name]
+        return moved(self.forced[name]) if name in self.forced else self.live[name]
 
 
 def teach(
@@ -167,7 +172,7 @@ def teach(
         folder: Where to record.
     """
     session = _opened[token]
-    free = _trace(own)
+    free = trace_of(own)
     writer = TraceWriter(Path(folder))
     _Teacher(session, writer, forced).run(free.sites)
     writer.finish(free.ends, session.weights(), {})
@@ -187,12 +192,19 @@ def _named(names: Sequence[str], arrays: Mapping[str, Array]) -> dict[str, Array
     return {name: arrays[f"x{k}"] for k, name in enumerate(names)}
 
 
-def _trace(folder: str) -> Trace:
+def trace_of(folder: str) -> Trace:
+    """The trace in a folder, read once."""
     if folder not in _traces:
         _traces[folder] = read_trace(Path(folder))
     return _traces[folder]
 
 
-def _moved(source: Mapping[str, Any]) -> Array:
-    array = _trace(source["folder"]).array(source["tensor"])
+def recorded(source: Mapping[str, Any]) -> Array:
+    """The numbers that a trace has of a tensor; ``source`` is its ``folder`` and the ``tensor`` in it."""
+    return trace_of(source["folder"]).read(source["tensor"])
+
+
+def moved(source: Mapping[str, Any]) -> Array:
+    """Likewise, in the layout that the source has besides."""
+    array = recorded(source)
     return Layout.of(source["layout"]).apply(array) if source["layout"] else array

@@ -1,15 +1,17 @@
 """The report of a diff for a terminal: the verdict, the causes and what to change, the layers, the coverage."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
 from parity.findings import Finding, counted
-from parity.jobs.diff_report import DiffReport
+from parity.jobs.diff_prove import Proof
+from parity.jobs.diff_report import DiffReport, Repair
 from parity.jobs.diff_run import LayerRow
+from parity.layerwise.ends import OutputRow
 from parity.layerwise.location import words
 from parity.report.terminal import COLOURS, console, new_table, number, plain, text_of, verdict_line
 
@@ -30,7 +32,7 @@ STATUS: Final = {
 """How a layer's status reads, and its colour."""
 
 
-def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = False) -> str:
+def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = False, timing: bool = False) -> str:
     """The whole report.
 
     Args:
@@ -38,14 +40,21 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
         colour: Whether to colour it.
         width: Columns.
         all_layers: Every layer, not only the guilty, their neighbours and the worst others.
+        timing: How long each part took, too.
     """
     out = console(colour=colour, width=width)
     out.print(verdict_line(report.verdict, report.summary), soft_wrap=True)
     for number_, finding in enumerate(report.findings, 1):
         _finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
-    _outputs(out, report)
+    _outputs(out, report.outputs)
+    if report.repair is not None:
+        _repair(out, report.repair)
     _coverage(out, report)
+    if report.proof is not None:
+        _proof(out, report.proof)
+    if timing:
+        _timing(out, report.timing)
     return text_of(out)
 
 
@@ -62,6 +71,10 @@ def _finding(out: Console, place: int, finding: Finding) -> None:
     evidence = _evidence(finding)
     if evidence:
         out.print(plain(f"   evidence: {evidence}", "dim"), soft_wrap=True)
+    if reproduction := finding.evidence.get("reproduction"):
+        out.print(plain(f"   reproduction: {reproduction}/run.py"), soft_wrap=True)
+    for impact in finding.impact.get("outputs", ()):
+        out.print(plain(f"   impact: {_impact(impact)}"), soft_wrap=True)
     if finding.fix:
         out.print(Text.assemble(("   fix: ", "bold"), finding.fix), soft_wrap=True)
 
@@ -71,6 +84,17 @@ def _where(place: Any) -> str:
         return place
     parts = [words(place), place.get("op", ""), f"tensor {place['tensor']}" if place.get("tensor") else ""]
     return ", ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _impact(one: Mapping[str, Any]) -> str:
+    """What mending a cause alone does to one output."""
+    error, mended, share = one["relative_error"], one["mended_relative_error"], one["share"]
+    gone = f"{share:.1%} of it is this cause's" if share > 0 else "mending this alone does not make it smaller"
+    said = f"output {one['output']} is {number(error)} of its spread off, {number(mended)} with this mended: {gone}"
+    if one["top1_changes"]:
+        changes, mended_changes = one["top1_changes"], one["mended_top1_changes"] or 0.0
+        said += f"; rows with another first: {changes:.2%}, then {mended_changes:.2%}"
+    return said
 
 
 def _evidence(finding: Finding) -> str:
@@ -84,6 +108,8 @@ def _evidence(finding: Finding) -> str:
         said.append(f"coefficient {coefficient:.3f} ± {number(found['standard_error'], 2)}")
     if (bits := found.get("effective_bits")) is not None:
         said.append(f"{bits:.1f} significant bits")
+    if shape := found.get("error_shape"):
+        said.append(f"the error is {shape}")
     if places := found.get("places"):
         said.append(f"at {', '.join(places)}{' …' if found['count'] > len(places) else ''}")
     return "; ".join(said)
@@ -136,9 +162,24 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
     out.print(plain("the noise floor; functions apart: distance of the two in float64, over the noise floor.", "dim"))
 
 
-def _outputs(out: Console, report: DiffReport) -> None:
+def _repair(out: Console, repair: Repair) -> None:
     out.print()
-    for row in report.outputs:
+    if repair.verdict is None:
+        out.print(Text.assemble(("with the mended graph: ", "bold"), repair.summary), soft_wrap=True)
+    else:
+        out.print(Text.assemble(("with the mended graph: ", "bold"), str(repair.file)), soft_wrap=True)
+        out.print(verdict_line(repair.verdict, repair.summary), soft_wrap=True)
+    for edit in repair.edits:
+        out.print(plain(f"   mended: {edit}"), soft_wrap=True)
+    for left in repair.left:
+        out.print(plain(f"   left: {left.rule}: {left.why}"), soft_wrap=True)
+    if repair.outputs:
+        _outputs(out, repair.outputs)
+
+
+def _outputs(out: Console, rows: Sequence[OutputRow]) -> None:
+    out.print()
+    for row in rows:
         if row.relative is None:
             out.print(plain(f"output {row.name}: not compared"))
             continue
@@ -172,3 +213,41 @@ def _coverage(out: Console, report: DiffReport) -> None:
         )
     for note in report.notes:
         out.print(plain(f"note: {note}", "dim"), soft_wrap=True)
+
+
+def _proof(out: Console, proof: Proof) -> None:
+    out.print()
+    if proof.catch_rate is None:
+        out.print(plain("proof: this model has no place for any of the known faults"), soft_wrap=True)
+        return
+    caught = sum(one.caught for one in proof.injected)
+    table = new_table(f"Known faults put into a copy of the reference: {caught} of {len(proof.injected)} caught")
+    for name in ("fault", "at", "changes its tensor by", "caught", "told as", "place"):
+        table.add_column(name, justify="right" if name == "changes its tensor by" else "left")
+    for one in proof.injected:
+        table.add_row(
+            plain(one.kind),
+            plain(one.place),
+            number(one.change),
+            plain("yes", "green") if one.caught else plain("no", "bold red"),
+            plain(", ".join(one.found) or "–", "" if one.named or not one.caught else "yellow"),
+            plain("right" if one.placed else "–" if not one.caught else "another", ""),
+        )
+    out.print(table)
+    for one in proof.injected:
+        if not one.caught:
+            out.print(plain(f"not shown: {one.kind} at {one.place}; {one.advice} would show it"), soft_wrap=True)
+    if proof.absent:
+        out.print(
+            plain(f"not tried, for the run has no place for it: {', '.join(proof.absent)}", "dim"), soft_wrap=True
+        )
+
+
+def _timing(out: Console, seconds: Mapping[str, float]) -> None:
+    table = new_table("Time by part; those of the two sides run at the same time")
+    table.add_column("part")
+    table.add_column("seconds", justify="right")
+    for part, spent in seconds.items():
+        table.add_row(part, f"{spent:.2f}")
+    out.print()
+    out.print(table)

@@ -33,6 +33,9 @@ LARGE: Final = 2**20
 SMALL: Final = 4096
 """Elements up to which a weight is stored in a trace; of a larger one there is the signature alone."""
 
+OPEN: Final = 16
+"""Shards that are open at a time: what has been looked at in a mapped one counts as memory of the process."""
+
 SAME_ORDER: Final = frozenset({"identity", "reshape"})
 """Kinds whose output is the input, number by number."""
 
@@ -108,9 +111,11 @@ class Trace:
         entry = self.tensors.get(name) or self.weights.get(name)
         if entry is None or entry.shard is None:
             raise KeyError(name)
-        if entry.shard not in self._shards:
-            self._shards[entry.shard] = Shard(_shard_path(self.folder, entry.shard))
-        return entry, self._shards[entry.shard]
+        shard = self._shards.pop(entry.shard, None) or Shard(_shard_path(self.folder, entry.shard))
+        self._shards[entry.shard] = shard  # as the latest
+        while len(self._shards) > OPEN:
+            del self._shards[next(iter(self._shards))]
+        return entry, shard
 
 
 class TraceWriter:

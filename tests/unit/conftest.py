@@ -150,9 +150,18 @@ class Toy:
                 {name: entries[name] for name in tensors},
                 {name: entries[name] for name in self.weights},
                 {},
-                {0: arrays},
+                {0: Held(arrays)},
             )
         )
+
+
+class Held(dict[str, Array]):
+    """Arrays in memory in the place of a `parity.trace.shards.Shard`."""
+
+    def array(self, name: str) -> Array:
+        return self[name]
+
+    read = array
 
 
 class ToySession:

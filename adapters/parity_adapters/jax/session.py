@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import jax
@@ -20,6 +21,7 @@ from parity_adapters.jax.interpreter import apply, interpret
 from parity_adapters.jax.opening import READS, Model, opened, told
 from parity_adapters.jax.places import Place
 from parity_adapters.jax.recorder import Recorder, Step, Tensor
+from parity_adapters.jax.regions import save
 
 _NAME: Final = "jax"
 
@@ -114,6 +116,14 @@ class JaxSession(AbstractContextManager["JaxSession"]):
         """See `Session.evaluate`."""
         with room_for(precision):
             return self._evaluated([self._recorded.steps[name] for name in sites], given, wanted, precision)
+
+    def save(self, sites: Sequence[str], given: Mapping[str, Array], wanted: str, folder: Path) -> None:
+        """See `parity.adapter.RegionSaver.save`: a compiled function, with its jaxpr to be read.
+
+        Raises:
+            EngineError: JAX cannot export a site, or it reads random keys.
+        """
+        save([self._recorded.steps[name] for name in sites], given, wanted, self._recorded, folder)
 
     def _evaluated(
         self, steps: Sequence[Step], given: Mapping[str, Array], wanted: Sequence[str], precision: str

@@ -5,11 +5,13 @@ once more with ``optimization.enable_gelu_approximation``, which replaces erf by
 as it is deployed, and followed through the graph that the optimiser makes of it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from parity.adapter import Array, Implementation, Native, Session
+from parity.edits import Edit, Outcome
 from parity_adapters.onnxruntime.arrays import from_numpy, to_numpy
 
 _DISTRIBUTIONS = ("onnx", "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml", "numpy")
@@ -49,6 +51,12 @@ class OnnxRuntimeAdapter:
         from parity_adapters.onnxruntime.session import OnnxRuntimeSession
 
         return OnnxRuntimeSession(model, options)
+
+    def mend(self, model: Any, edits: Sequence[Edit], file: Path) -> Sequence[Outcome]:
+        """See `parity.adapter.Mender.mend`; large weights stay in files, beside the new one."""
+        from parity_adapters.onnxruntime.mending import mend
+
+        return mend(model, edits, file)
 
 
 adapter = OnnxRuntimeAdapter()

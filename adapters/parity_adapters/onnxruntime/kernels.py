@@ -21,7 +21,8 @@ from parity_adapters.onnxruntime.weights import Weight
 Operand = OrtValue | Weight | None
 """What a node reads: a tensor, a weight, or nothing."""
 
-_BYTES: Final = 512 * 2**20
+_BYTES: Final = 128 * 2**20
+"""Weights that sessions may hold. Those of a model that has more are made anew in each run, at little cost."""
 _OVERHEAD: Final = 16 * 2**10
 _MOST_POOLS: Final = 64
 _SHARED_FROM: Final = 64 * 2**10
@@ -98,6 +99,8 @@ class Kernels:
     def _made(self, node: onnx.NodeProto, operands: Sequence[Operand]) -> _Kernel:
         options = session_options(level="none", config=self._config, threads=self._threads)
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.enable_cpu_mem_arena = False  # each session would keep what its outputs once took
+        options.enable_mem_pattern = False
         inputs, initializers = [], []
         lent: dict[str, OrtValue] = {}
         for i, operand in enumerate(operands):

@@ -1,7 +1,7 @@
 """From a reference and its options to a checked model; nothing runs here, and no file outside its folder is read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
@@ -108,12 +108,29 @@ def _source(name: str, model: onnx.ModelProto, path: Path | None) -> Source:
     if not model.graph.output or not model.opset_import:
         raise _no_model(name.strip("'"))
     folder = path.parent if path else None
-    for tensor in _tensors(model):
+    for tensor in stored_tensors(model):
         if external_data_helper.uses_external_data(tensor):
             _check_external(name, tensor, folder)
     if model.functions:
         return Source(name=name, model=inliner.inline_local_functions(model), path=None, folder=folder)
     return Source(name=name, model=model, path=path, folder=folder)
+
+
+def without_weights(source: Source) -> Source:
+    """The same without the numbers of the weights, where ONNX Runtime reads the file itself; else as it is.
+
+    A message of protobuf keeps its memory until all of it is gone, so what is of use is copied to another one.
+    """
+    if source.path is None:
+        return source
+    model = onnx.ModelProto(ir_version=source.model.ir_version, opset_import=source.model.opset_import)
+    file, graph = source.model.graph, model.graph
+    graph.name = file.name
+    for field in ("node", "input", "output", "value_info"):
+        getattr(graph, field).extend(getattr(file, field))
+    for tensor in file.initializer:
+        graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+    return replace(source, model=model)
 
 
 def _no_model(name: str) -> InputError:
@@ -143,7 +160,7 @@ def _check_external(name: str, tensor: onnx.TensorProto, folder: Path | None) ->
         )
 
 
-def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def stored_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every tensor stored in ``model``, in its functions and inner graphs, too."""
     yield from _tensors_of(model.graph)
     for function in model.functions:

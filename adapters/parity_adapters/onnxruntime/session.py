@@ -1,5 +1,6 @@
 """An ONNX model opened in ONNX Runtime, as the core sees it."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,14 +14,14 @@ from parity.adapter import Array, Sink, bind
 from parity.dtypes import any_dtype, float_dtype
 from parity.errors import InputError
 from parity.graph import InputSpec, Traced
-from parity_adapters.onnxruntime import blocks
+from parity_adapters.onnxruntime import blocks, regions
 from parity_adapters.onnxruntime.arrays import OrtValue, from_numpy, to_numpy
 from parity_adapters.onnxruntime.capture import capture
 from parity_adapters.onnxruntime.evaluation import ExactEngine, NativeEngine, evaluate
 from parity_adapters.onnxruntime.exact import is_float
 from parity_adapters.onnxruntime.interpreter import Interpreter, Step, Value, prepare
 from parity_adapters.onnxruntime.kernels import Kernels
-from parity_adapters.onnxruntime.opening import Options, input_specs, own_dtype, read
+from parity_adapters.onnxruntime.opening import Options, input_specs, own_dtype, read, without_weights
 from parity_adapters.onnxruntime.origins import Origins
 from parity_adapters.onnxruntime.sessions import reason, run_session
 from parity_adapters.onnxruntime.weights import Weight, Weights
@@ -39,7 +40,7 @@ class OnnxRuntimeSession:
 
     def __init__(self, reference: Any, options: Mapping[str, str]) -> None:
         chosen = Options.parse(options)
-        source = read(reference)
+        source = without_weights(read(reference))
         graph = source.model.graph
         _check_dtype(chosen.dtype, own_dtype(graph), source.name)
         self._specs = input_specs(graph)
@@ -60,6 +61,7 @@ class OnnxRuntimeSession:
         self._steps: dict[str, Step] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._blocked: dict[str, int] = {}
+        self._latest: tuple[bytes, dict[str, Array]] = b"", {}
 
     def inputs(self) -> Mapping[str, InputSpec]:
         """Specification of each input of the graph that is no initializer, in its order."""
@@ -71,7 +73,10 @@ class OnnxRuntimeSession:
         Raises:
             InputError: The model does not take these inputs.
         """
-        return self._run(self._feeds(inputs))
+        feeds = self._feeds(inputs)
+        outputs = self._run(feeds)
+        self._latest = _digest(feeds), outputs
+        return outputs
 
     def trace(self, inputs: Mapping[str, Array], sink: Sink) -> Traced:
         """Runs the optimised graph node by node; notes say where its outputs are not those of production.
@@ -81,7 +86,10 @@ class OnnxRuntimeSession:
             EngineError: A node does not run alone.
         """
         feeds = self._feeds(inputs)
-        produced = self._run(feeds)
+        digest, produced = self._latest
+        self._latest = b"", {}
+        if digest != _digest(feeds):
+            produced = self._run(feeds)
         self._steps.clear()
         self._dtypes = {name: any_dtype(self._specs[name].dtype) for name in feeds}
         self._weights.forget_made()
@@ -126,6 +134,21 @@ class OnnxRuntimeSession:
             engine = NativeEngine(self._kernels, self._weights, self._dtypes, self._blocked)
             return evaluate(steps, given, wanted, self._weights, engine)
         return evaluate(steps, given, wanted, self._weights, ExactEngine(self._weights, precision))
+
+    def save(self, sites: Sequence[str], given: Mapping[str, Array], wanted: str, folder: Path) -> None:
+        """See `parity.adapter.RegionSaver.save`: an ONNX model.
+
+        Raises:
+            EngineError: A site is none of an ONNX operator.
+        """
+        typed = {
+            name: array.astype(self._dtypes[name], copy=False)
+            if name in self._dtypes and is_float(array.dtype)
+            else array
+            for name, array in given.items()
+        }
+        steps = [self._steps[name] for name in sites]
+        regions.save(steps, typed, wanted, weights=self._weights, opsets=self._opsets, folder=folder)
 
     def close(self) -> None:
         """Frees the sessions and the files of the optimised graph."""
@@ -197,6 +220,16 @@ class OnnxRuntimeSession:
         if not whole or not np.array_equal(array.astype(dtype), array):
             raise InputError(f"The input '{name}' cannot be of {array.dtype}.", hint=hint)
         return array.astype(dtype)
+
+
+def _digest(feeds: Mapping[str, OrtValue]) -> bytes:
+    """Of all that is fed, so that a production run is known to be of the same inputs as the one that is traced."""
+    total = hashlib.sha256()
+    for name, value in feeds.items():
+        array = to_numpy(value)
+        total.update(f"{name} {array.dtype.name} {array.shape} ".encode())
+        total.update(array.tobytes())
+    return total.digest()
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from parity_adapters.torch.evaluation import Evaluation
 from parity_adapters.torch.programs import Program, named_outputs
 from parity_adapters.torch.recorder import Recorder
 from parity_adapters.torch.recording import Recording
+from parity_adapters.torch.regions import save
 
 
 class TorchSession:
@@ -102,6 +104,14 @@ class TorchSession:
                 raise InputError.unknown("site", name, self._recording.calls)
             calls.append(self._recording.calls[name])
         return Evaluation(self._recording, given, precision).run(calls, wanted)
+
+    def save(self, sites: Sequence[str], given: Mapping[str, Array], wanted: str, folder: Path) -> None:
+        """See `parity.adapter.RegionSaver.save`: Python code.
+
+        Raises:
+            EngineError: A site draws random numbers, or takes what cannot be written down.
+        """
+        save([self._recording.calls[name] for name in sites], given, wanted, self._recording, folder)
 
     def _enter(self, inputs: Mapping[str, Array]) -> dict[str, torch.Tensor]:
         """The inputs as tensors under the model's own names, in call order.

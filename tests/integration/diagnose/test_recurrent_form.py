@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
 from torch import nn
 
@@ -106,3 +107,31 @@ def test_a_loop_in_jax(module, swapped):
 
     wrong = [("recurrent-form", "gates in the order r, z, n", "gates in the order z, r, n")]
     assert told(diff(reference, candidate, [{"x": FRAMES}]).findings) == (wrong if swapped else [])
+
+
+@pytest.mark.parametrize("order", ["ifgo", "iofg"])
+def test_the_operator_of_onednn_has_its_states_last(module, order):
+    jax = pytest.importorskip("jax")
+    reference = layer(module, "LSTM")
+    weights = [getattr(reference.recurrent, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    wi, wh, bi, bh = (weight.detach().numpy() for weight in weights)
+
+    def functional(_, x):
+        state = x.new_zeros(1, x.shape[1], HIDDEN)
+        return torch.lstm(x, [state, state], weights, True, 1, 0.0, False, False, False)[0].tanh()
+
+    def step(state, x):
+        h, cell = state
+        gates = np.split(np.arange(4 * HIDDEN), 4)
+        given = dict(zip(order, gates, strict=True))
+        i, f, g, o = ((x @ wi.T + bi + h @ wh.T + bh)[:, given[gate]] for gate in "ifgo")
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jax.numpy.tanh(g)
+        h = jax.nn.sigmoid(o) * jax.numpy.tanh(cell)
+        return (h, cell), h
+
+    def candidate(x):
+        zeros = jax.numpy.zeros((2, HIDDEN))
+        return jax.numpy.tanh(jax.lax.scan(step, (zeros, zeros), x)[1])
+
+    wrong = [("recurrent-form", "gates in the order i, f, g, o", "gates in the order i, o, f, g")]
+    assert told(diff(module(functional), candidate, [{"x": FRAMES}]).findings) == (wrong if order == "iofg" else [])

@@ -160,6 +160,11 @@ def test_the_likely_layout_of_other_numbers() -> None:
     assert likely_layout(random(3, 5), random(3, 5, 1, seed=1)) is None
 
 
+def test_chance_is_no_reason_for_an_odd_layout() -> None:
+    for seed in range(1, 20):
+        assert likely_layout(random(16, 8), random(2, 8, 8, seed=seed)) == Layout.reshaped((16, 8), (2, 8, 8))
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 300), st.integers(0, 1000), st.floats(0.01, 100), st.floats(-100, 100))
 @example(40_000, 0, 1.0, 0.0)

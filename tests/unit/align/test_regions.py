@@ -88,3 +88,11 @@ def test_a_branching_graph_is_in_execution_order_and_once(toy) -> None:
     a = one("tanh", "x", to="a")
     one("add", one("exp", a, to="b"), one("neg", a, to="c"), to="d")
     assert region(one, one, {"x": "x", "d": "d"}, "d") == (["x"], ["a", "b", "c", "d"], ["a", "b", "c", "d"])
+
+
+def test_what_one_side_alone_reads_is_no_reason_to_go_back_to_the_inputs(toy) -> None:
+    one = chain(toy, "a", "b")
+    one("add", "a", "b", to="c")
+    two = chain(toy, "p", "q", "s")  # the sum is left out
+    pairs = {"x": "x", "a": "p", "b": "q", "c": "s"}
+    assert region(one, two, pairs, "c") == (["a", "b"], ["c"], ["s"])

@@ -192,3 +192,13 @@ def test_the_sweep_reaches_the_tails_and_is_sorted(dtype: str) -> None:
     assert (wide[0], wide[-1]) == (-40, 40)
     assert 0 in wide
     assert np.diff(wide[np.abs(wide) < 3]).max() < 0.05
+
+
+def test_what_others_read_too_is_no_part_of_a_longer_chain(toy, side) -> None:
+    """Ones made of an activation's output, to divide a pooling by, do not hide the activation."""
+    model = toy(x=(None, 64))
+    y = model("relu", "x")
+    model("mul", y, 3.0, to="y")
+    model("add", model("mul", y, 0.0), 1.0, to="ones")
+    found = activations(model, side)
+    assert [one.variant.name for one in found if one.variant is not None] == ["relu"]

@@ -7,6 +7,8 @@ from parity.layerwise.acquittal import acquit
 from parity.layerwise.alignment import Ends, align
 from parity.layerwise.measuring import Measurer
 from parity.layerwise.repetition import nondeterminism, same_outputs
+from parity.layerwise.screening import measured_layers
+from parity.stopwatch import Stopwatch
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((16, 8)).astype(np.float32)
@@ -69,7 +71,7 @@ def measured(side, tmp_path, one, two):
     views = [opened.record({"x": X}, tmp_path / opened.role, {}) for opened in sides]
     found = align(*views, ENDS, teacher=sides[1], folder=tmp_path)
     measurer = Measurer.of(tuple(views), sides, (None, None))
-    return measurer, found, measurer.layers(found)
+    return measurer, found, measured_layers(measurer, found, lambda _done, _all: None, Stopwatch())
 
 
 def test_what_both_sides_hold_in_another_form_is_let_go(toy, side, tmp_path) -> None:

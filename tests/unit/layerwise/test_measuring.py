@@ -23,6 +23,8 @@ from parity.layerwise.measuring import (
     judge,
     judged,
 )
+from parity.layerwise.screening import measured_layers
+from parity.stopwatch import Stopwatch
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((16, 8)).astype(np.float32)
@@ -31,7 +33,16 @@ PLAIN = Layout.reshaped((2, 3), (2, 3))
 
 def error(**changed) -> LocalError:
     """A faultless region, with some numbers changed; the floor is 1."""
-    fine = {"count": 9, "scale": 1e6, "floor": 1.0, "error": 1.0, "gap": 0.0, "rounding": 1.0, "max_abs": 2.0}
+    fine = {
+        "count": 9,
+        "scale": 1e6,
+        "floor": 1.0,
+        "error": 1.0,
+        "gap": 0.0,
+        "rounding": 1.0,
+        "max_abs": 2.0,
+        "max_excess": 1.0,
+    }
     return LocalError(**{**fine, "max_gap": 0.0, "finite_lost": 0, "finite_gained": 0, **changed})
 
 
@@ -166,7 +177,7 @@ def layers_of(side, tmp_path, one, two, *, traces: str = "") -> dict[str, Layer]
     alignment = align(*views, ends, teacher=kept[1], folder=tmp_path)
     measurer = Measurer.of(tuple(views), tuple(kept), (None, None))
     ticks = []
-    found = measurer.layers(alignment, lambda done, total: ticks.append((done, total)))
+    found = measured_layers(measurer, alignment, lambda done, total: ticks.append((done, total)), Stopwatch())
     assert ticks == [(k + 1, len(found)) for k in range(len(found))]
     assert [views[0].order(one.region.pair.reference) for one in found] == sorted(
         views[0].order(one.region.pair.reference) for one in found

@@ -1,0 +1,87 @@
+"""The matrix of injected faults: what its cells are, and a few of them run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parity_faults.architectures import ARCHITECTURES
+from parity_faults.kinds import KINDS
+from parity_faults.matrix import Cell, cells, difference, run_cell
+from parity_faults.net import Fault
+from parity_faults.pairs import CANDIDATES
+from parity_faults.table import document, line
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "fault_matrix.py"
+
+BELOW = {("relu-capped", "recurrent")}
+"""Faults that these inputs do not reach: nothing there is above 6."""
+
+
+@pytest.fixture(scope="module")
+def every() -> list[Cell]:
+    return cells(list(KINDS), list(ARCHITECTURES), ["jax"], seed=3)
+
+
+def test_every_kind_applies_somewhere_and_everywhere_with_its_near_miss(every):
+    assert {cell.fault.kind for cell in every} == set(KINDS)
+    assert len(KINDS) >= 20
+    assert [cell.fault.form for cell in every] == ["faulty", "rewritten"] * (len(every) // 2)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_faults_change_the_function_and_near_misses_do_not(every, architecture):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    for cell in every:
+        if cell.architecture == architecture and (cell.fault.kind, architecture) not in BELOW:
+            gap = difference(cell)
+            assert gap > 1e-6 if cell.fault.form == "faulty" else gap < 2e-4, (cell, gap)
+
+
+def test_the_seed_draws_the_places(every):
+    others = cells(list(KINDS), list(ARCHITECTURES), ["jax"], seed=4)
+    assert [one.fault.kind for one in others] == [one.fault.kind for one in every]
+    assert others[0].fault.place.startswith("layers.")
+    assert [one.fault.place for one in others] != [one.fault.place for one in every]
+
+
+CELLS = (
+    ("onnxruntime", "encoder", "gelu-tanh", "layers.1.mlp.activation"),
+    ("jax", "vit", "norm-epsilon", "layers.0.norm1"),
+    ("tensorflow", "convnet", "pooling-divisor", "pool"),
+)
+
+
+@pytest.mark.parametrize(("pair", "architecture", "kind", "place"), CELLS)
+def test_a_fault_is_named_in_its_place_and_its_near_miss_is_quiet(pair, architecture, kind, place):
+    fault = run_cell(Cell(pair, architecture, Fault(kind, place, "faulty"), 0))
+    near_miss = run_cell(Cell(pair, architecture, Fault(kind, place, "rewritten"), 0))
+    assert (fault.caught, fault.cause, fault.place, fault.right) == (True,) * 4, line(fault)
+    assert near_miss.quiet, line(near_miss)
+    (told, _) = json.loads(document([fault, near_miss]))
+    assert told["cell"]["fault"] == {"kind": kind, "place": place, "form": "faulty"}
+    assert not told["unexplained"]
+
+
+def test_another_place_is_not_the_right_one():
+    cell = Cell("onnxruntime", "recurrent", Fault("weight-scaled", "mlp.up", "faulty"), 0)
+    result = run_cell(cell)
+    assert result.right, line(result)
+    assert not any("mlp.down" in str(one["location"]) for one in result.findings)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_script_lists_and_refuses():
+    told = run("--list", "--kinds", "gru-reset")
+    assert told.returncode == 0, told.stderr
+    assert len(told.stdout.splitlines()) == 2 * len(CANDIDATES)
+    assert "recurrent gru-reset rewritten at gru" in told.stdout
+    wrong = run("--pairs", "caffe")
+    assert wrong.returncode == 2
+    assert "no such name: caffe" in wrong.stderr
