@@ -61,12 +61,14 @@ class Diagnosis:
         findings: Faults, the one that acts first first; equal ones at several places are one.
         groups: For each finding the faults that it tells of.
         activations: Activations of both sides, counterparts side by side.
+        alone: Activations of the reference to which none of the candidate's could be set.
         excused: Layers, by the reference's tensor, that are no farther off than rounded inputs would take them.
     """
 
     findings: tuple[Finding, ...]
     groups: tuple[tuple[Fault, ...], ...]
     activations: tuple[tuple[Activation, Activation], ...]
+    alone: tuple[Activation, ...]
     excused: frozenset[str]
 
     @property
@@ -115,7 +117,14 @@ class Doctor:
             if difference.candidate.chain.sites[-1].name not in explained
         ]
         groups = _grouped(faults)
-        return Diagnosis(tuple(map(_finding, groups)), groups, tuple(pairs), frozenset(self._excused))
+        paired = {one.chain.target for one, _ in pairs}
+        return Diagnosis(
+            findings=tuple(map(_finding, groups)),
+            groups=groups,
+            activations=tuple(pairs),
+            alone=tuple(one for one in ours if one.telling and one.chain.target not in paired),
+            excused=frozenset(self._excused),
+        )
 
     def case(self, layer: Layer) -> Case | None:
         """A layer with both parts ready to be evaluated; None for traces alone and for complex numbers."""

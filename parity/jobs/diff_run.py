@@ -14,9 +14,10 @@ from parity.align.alignment import Alignment
 from parity.align.regions import find_region
 from parity.align.view import GraphView
 from parity.diagnose import power
+from parity.diagnose.chains import Activation
 from parity.diagnose.diagnosis import Doctor, Fault
 from parity.dtypes import FLOAT_DTYPES, float_dtype
-from parity.findings import Finding
+from parity.findings import Finding, counted
 from parity.jobs.diff_impact import with_impact
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_sides import Both, Opened, at_once, observe, traced_outputs
@@ -32,7 +33,8 @@ from parity.layerwise.ends import (
     production_gap,
     taken_inputs,
 )
-from parity.layerwise.measuring import Layer, Measurer
+from parity.layerwise.location import location, words
+from parity.layerwise.measuring import GAP, Layer, Measurer
 from parity.layerwise.screening import measured_layers
 from parity.sides import Side
 from parity.stopwatch import Stopwatch
@@ -71,7 +73,9 @@ class LayerRow:
         propagated_error: Distance of the free runs, in units of the reference's spread.
         local_error: The candidate's own error, root mean square; None where it could not be compared.
         excess: That over the noise floor; likewise.
-        gap: How far the two functions are apart, in noise floors; likewise.
+        gap: How far the two functions are apart, in noise floors; likewise, and where the quick look was enough.
+        visible: The least distance of the two functions that would be a finding, in units of the tensor's size; None
+            where it could not be compared.
         status: As in `parity.layerwise.measuring.Layer`.
         scope: Module path in the reference.
     """
@@ -86,6 +90,7 @@ class LayerRow:
     local_error: float | None
     excess: float | None
     gap: float | None
+    visible: float | None
     status: str
     scope: str
 
@@ -181,7 +186,12 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
         power=power.told(power.swaps(reference, layers, [one for one, _ in diagnosis.activations])),
         coverage=_coverage(reference, candidate, layers, alignment.reasons()),
         inconclusive=_inconclusive(task.given, mine.unsteady, layers),
-        notes=[*both.notes, *reference.trace.ends.notes, *candidate.trace.ends.notes],
+        notes=[
+            *both.notes,
+            *reference.trace.ends.notes,
+            *candidate.trace.ends.notes,
+            *_alone(diagnosis.alone, measurer.candidate_dtype),
+        ],
         faults=list(zip(diagnosed, diagnosis.groups, strict=True)),
     )
 
@@ -196,6 +206,21 @@ def _of_traces(ours: Opened, theirs: Opened) -> list[str]:
             said = f"its numbers were held against the {other}'s function; only activations could be tried as causes"
             return [f"The {role} is a recorded trace: {said}."]
     return []
+
+
+def _alone(activations: Sequence[Activation], dtype: str) -> list[str]:
+    """What cannot be said of activations that were compared with what is around them alone, in a 16-bit type."""
+    if not activations or FLOAT_DTYPES[dtype].itemsize > NARROW:
+        return []
+    first = activations[0]
+    place = words(location(first.chain.sites, first.chain.target))
+    more = f" and at {counted(len(activations) - 1, 'further place')}" if len(activations) > 1 else ""
+    said = f"no activation of the candidate stands by itself beside the reference's {first.name}"
+    return [f"At {place}{more}, {said}: another one that differs by less than {dtype} rounds would not be seen there."]
+
+
+NARROW: Final = 2
+"""Bytes of a type in which activations differ by less than rounding."""
 
 
 def _random(layer: Layer, measurer: Measurer) -> bool:
@@ -276,6 +301,7 @@ def _row(layer: Layer, reference: GraphView) -> LayerRow:
         local_error=None if measure is None else measure.error,
         excess=None if measure is None else measure.excess,
         gap=None if measure is None else measure.gap_excess,
+        visible=None if measure is None or not measure.scale else GAP * measure.floor / measure.scale,
         status=layer.status,
         scope=site.scope if site is not None else "",
     )

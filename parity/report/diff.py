@@ -1,6 +1,7 @@
 """The report of a diff for a terminal: the verdict, the causes and what to change, the layers, the coverage."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -75,6 +76,8 @@ def _finding(out: Console, place: int, finding: Finding) -> None:
         out.print(plain(f"   reproduction: {reproduction}/run.py"), soft_wrap=True)
     for impact in finding.impact.get("outputs", ()):
         out.print(plain(f"   impact: {_impact(impact)}"), soft_wrap=True)
+    if reason := finding.impact.get("reason"):
+        out.print(plain(f"   impact: not computed. {reason}"), soft_wrap=True)
     if finding.fix:
         out.print(Text.assemble(("   fix: ", "bold"), finding.fix), soft_wrap=True)
 
@@ -211,6 +214,10 @@ def _coverage(out: Console, report: DiffReport) -> None:
             ),
             soft_wrap=True,
         )
+    visible = [layer.visible for layer in report.layers if layer.visible is not None]
+    if visible:
+        said = f"power: another function shows at a compared tensor from {number(max(visible))} of the tensor's size on"
+        out.print(plain(f"{said}, at half of them from {number(statistics.median(visible))}"), soft_wrap=True)
     for note in report.notes:
         out.print(plain(f"note: {note}", "dim"), soft_wrap=True)
 

@@ -39,6 +39,7 @@ def row(excess: float | None) -> LayerRow:
         local_error=0.0,
         excess=excess,
         gap=0.0,
+        visible=1e-6,
         status="ok",
         scope="",
     )

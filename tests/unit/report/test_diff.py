@@ -20,6 +20,7 @@ def rows(*statuses: str) -> list[LayerRow]:
             local_error=None,
             excess=None if status == "untested" else 10.0 - k,
             gap=None,
+            visible=1e-6,
             status=status,
             scope="",
         )
