@@ -6,10 +6,10 @@ READY  := $(VENV)/.ready
 SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark exports corpus faults wheel clean
+.PHONY: help setup suite test slow lint benchmark benchmark-diff exports corpus faults wheel clean
 
 help:  ## Say what can be made.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
@@ -37,6 +37,12 @@ lint: $(READY)  ## Run the linters, the type checker and the import contracts.
 
 benchmark: $(READY)  ## Time the comparison and the suite side by side with their peers.
 	$(BIN)/python benchmarks/compare.py
+
+benchmark-diff: $(READY)  ## Time `parity diff` beside its peers, by depth, and on a model of 2 billion parameters.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group peers
+	$(BIN)/python benchmarks/diff.py peers
+	$(BIN)/python benchmarks/diff.py depth
+	$(BIN)/python benchmarks/diff.py large
 
 exports: $(READY)  ## Install the exporter and the real model that slow tests and the corpus use.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group exports

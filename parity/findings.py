@@ -40,7 +40,7 @@ class Finding:
         observed: Variant or value on the candidate side.
         evidence: The numbers behind it.
         impact: ``outputs``: for each one its error as it is and with this cause alone mended, and the share of the
-            error that goes away; empty where it was not computed.
+            error that goes away; ``reason`` in its place where that failed; empty where it was not tried.
     """
 
     rule: str

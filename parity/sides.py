@@ -184,10 +184,16 @@ class Side:
         other.__dict__["_token"] = token
         return other
 
+    def kill(self) -> None:
+        """Ends the worker, from any thread; the call under way raises `EngineError`."""
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+
     @staticmethod
-    def apart(*sides: "Side") -> bool:
+    def apart(*sides: "Side | None") -> bool:
         """Whether each of these is in a process of its own, so that they can work at the same time."""
-        return all(side._worker is not None for side in sides)  # noqa: SLF001 – of this class
+        return all(side is not None and side._worker is not None for side in sides)  # noqa: SLF001 – of this class
 
     def _one(
         self,

@@ -2,9 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from parity.align.alignment import Alignment, Pair
 from parity.align.view import GraphView
+
+FAR: Final = 16
+"""Operators that a region may grow by on its way back to an input that one side alone comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ def find_region(
     """The region of ``pair``.
 
     Where the two sides come to other aligned tensors first, those that only one side came to are passed through, the
-    latest first, until both start from the same ones. Where that ends at inputs that the other side never comes to, a
-    side reads what the other does not, and the region starts from what either read first.
+    latest first, until both start from the same ones. Where that goes far back, to inputs that the other side never
+    comes to, a side reads what the other does not, and the region starts from what either read first.
 
     Args:
         reference: The reference's trace.
@@ -59,13 +63,20 @@ def find_region(
             _walk(candidate, alignment.of_candidate, pair.candidate, passed),
         )
 
-    first = ours, theirs = walks(set(uncut))
+    def before(name: str) -> bool:
+        """Whether the candidate, too, makes a tensor before that of the region."""
+        return candidate.order(alignment.of_reference[name].candidate) < candidate.order(pair.candidate)
+
     passed = set(uncut)
+    ours, theirs = walks(passed)
+    near: tuple[_Walk, _Walk] | None = None
     while one_sided := (ours.pairs ^ theirs.pairs) - inputs:
+        if near is None and all(map(before, one_sided)):
+            near = ours, theirs
         passed.add(max(one_sided, key=reference.order))
         ours, theirs = walks(passed)
-    if ((ours.pairs ^ theirs.pairs) - (first[0].pairs ^ first[1].pairs)) & inputs:
-        ours, theirs = first
+    if near is not None and _is_farther((ours, theirs), near, inputs):
+        ours, theirs = near
     boundary = sorted(ours.pairs | theirs.pairs, key=lambda name: (reference.order(name), name))
     return Region(
         pair,
@@ -75,6 +86,13 @@ def find_region(
         tuple(sorted(ours.settled)),
         tuple(sorted(theirs.settled)),
     )
+
+
+def _is_farther(found: tuple[_Walk, _Walk], near: tuple[_Walk, _Walk], inputs: set[str]) -> bool:
+    """Whether a region is much larger than another one, and starts from an input that one side alone comes to."""
+    alone, known = (one.pairs ^ two.pairs for one, two in (found, near))
+    grown = sum(len(after.sites) - len(walk.sites) for after, walk in zip(found, near, strict=True))
+    return bool((alone - known) & inputs) and grown > FAR
 
 
 def _walk(view: GraphView, pairs: dict[str, Pair], target: str, passed: set[str]) -> _Walk:

@@ -88,19 +88,20 @@ def add_local(arrays: tuple[Array, Array, Array, Array | None], least: float, ep
     """Adds a block to ``found``, if it can.
 
     Args:
-        arrays: z and at the end the candidate in float64, or None; between them the twin and the candidate. All
-            contiguous, aligned, flat and of one size.
+        arrays: z and at the end the candidate in float64, or None; between them the twin and the candidate. All flat.
         least: The least power of two by which an ulp is told.
         eps: The unit of that.
         found: What is summed.
 
     Returns:
-        False where an element is not finite, or its square is not, or the twin and the candidate are neither both
-        float32 nor both float64: nothing is added then.
+        False where an element is not finite, or its square is not, the twin and the candidate are neither both float32
+        nor both float64, or an array is not `_plain`: nothing is added then.
     """
     z, twin, candidate, own = arrays
     names = {np.dtype(np.float32): "parity_local_float", np.dtype(np.float64): "parity_local_double"}
     if twin.dtype != candidate.dtype or twin.dtype not in names:
+        return False
+    if not all(_plain(one, z.size) for one in arrays if one is not None):
         return False
     function = getattr(_library(), names[twin.dtype])
     places = (_address(z), _address(twin), _address(candidate), None if own is None else _address(own))
@@ -112,15 +113,14 @@ def add_moments(x: Array, y: Array | None, found: Moments) -> bool:
 
     Args:
         x: Flat.
-        y: Likewise, of one size with x; None where only x counts.
+        y: Likewise; None where only x counts.
         found: What is summed.
 
     Returns:
-        False where the arrays are not contiguous float32, or not finite: nothing is added then.
+        False where the arrays are not `_plain` float32, or not finite: nothing is added then.
     """
-    for one in (x, y):
-        if one is not None and not (one.dtype == np.float32 and one.flags.c_contiguous and one.flags.aligned):
-            return False
+    if not all(one.dtype == np.float32 and _plain(one, x.size) for one in (x, y) if one is not None):
+        return False
     return bool(_library().parity_moments(_address(x), None if y is None else _address(y), x.size, found))
 
 
@@ -164,6 +164,11 @@ class Kernel:
             histogram=tuple(histogram),
             sums=Sums._make((*found.sums, found.ulp_low + (found.ulp_high << 16))),
         )
+
+
+def _plain(array: NDArray[Any], size: int) -> bool:
+    """Whether an array is one contiguous, aligned piece of memory of so many elements."""
+    return array.size == size and array.flags.c_contiguous and array.flags.aligned
 
 
 def _address(array: NDArray[Any]) -> int:

@@ -10,12 +10,14 @@ import numpy as np
 from parity.adapter import Array
 from parity.align.alignment import Alignment
 from parity.align.view import GraphView
-from parity.diagnose.case import Case, Hypothesis, Part, Repair
-from parity.diagnose.chains import Activation, sweep
+from parity.diagnose import fixes
+from parity.diagnose.case import Case, Hypothesis, Part, Repair, put
+from parity.diagnose.chains import Activation, active, chains_to, sweep
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import ReplaceActivation
 from parity.errors import ParityError
 from parity.functions import Variant, variant
+from parity.graph import LAYOUT
 from parity.sides import Side
 
 SAME: Final = 1e-5
@@ -25,20 +27,16 @@ constants and float32 roundings of them stay below."""
 SAME_NARROW: Final = 0.02
 """Likewise for a 16-bit type, whose constants are rounded more coarsely; then the identified variants decide."""
 
+MOST_DEGREES: Final = 4
+"""Degree up to which a function of no name is told as a polynomial."""
+
+POWERS: Final = ("", " x", " x²", " x³", " x⁴")
+
 LIKELY: Final = (
     *("gelu_tanh", "gelu_erf", "quick_gelu", "silu", "relu", "identity", "relu6", "hard_swish", "leaky_relu", "elu"),
     *("mish", "tanh", "sigmoid", "hard_sigmoid", "softplus"),
 )
 """Variants that are tried in the place of an activation whose counterpart cannot be looked at by itself."""
-
-SETTINGS: Final = {
-    "gelu_erf": 'approximate="none"; in a config: hidden_act: gelu',
-    "gelu_tanh": 'approximate="tanh"; in a config: hidden_act: gelu_pytorch_tanh',
-    "quick_gelu": "x * sigmoid(1.702 * x); in a config: hidden_act: quick_gelu",
-    "silu": "silu (swish); in a config: hidden_act: silu",
-    "relu": "relu; in a config: hidden_act: relu",
-}
-"""How a variant is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def examine(case: Case, known: Sequence[Difference]) -> Iterator[Hypothesis]:
     names = {site.name for site in case.candidate.sites}
     for difference in known:
         if difference.candidate.chain.sites[-1].name in names:
-            yield hypothesis(case.reference.side, difference)
+            yield hypothesis(case.reference.side, difference, case.candidate.framework)
 
 
 def examine_fused(case: Case, ours: Sequence[Activation]) -> Iterator[Hypothesis]:
@@ -164,13 +162,51 @@ def _injected(case: Case, one: Activation) -> Iterator[Hypothesis]:
             f"computes {one.name}, fused with what is around it",
             expected=one.variant.name,
             observed=name,
-            fix=f"Make the candidate's activation {SETTINGS.get(one.variant.name, one.name)}.",
+            fix=fixes.activation(case.candidate.framework, one.variant, None),
             places={
                 "reference": [site.name for site in one.chain.sites],
                 "candidate": [site.name for site in case.candidate.sites],
             },
             injection=_replacement(one, other),
         )
+
+
+def examine_unknown(case: Case, ours: Sequence[Activation]) -> Iterator[Hypothesis]:
+    """An activation that is all that the reference's region does, where the candidate only does arithmetic."""
+    own = {site.name for site in case.reference.sites if site.kind not in LAYOUT}
+    alone = (one for one in ours if own == {site.name for site in one.chain.sites if site.kind not in LAYOUT})
+    one = next((one for one in alone if one.telling), None)
+    starts = {pair.candidate for pair in case.region.boundary}
+    found = (two for two in chains_to(case.candidate.view, case.candidate.target) if two.source in starts)
+    chain = next(found, None)
+    if one is None or one.variant is None or chain is None or active(chain):
+        return
+    formula = _polynomial(case.candidate.value(chain.source), case.candidate.value(chain.target))
+    yield Hypothesis(
+        rule="activation-variant",
+        message=f"the candidate computes {formula}, no known activation, where the reference computes {one.name}",
+        expected=one.variant.name,
+        observed="unknown",
+        fix=fixes.activation(case.candidate.framework, one.variant, chain),
+        places={
+            "reference": [site.name for site in one.chain.sites],
+            "candidate": [site.name for site in chain.sites],
+        },
+        repair=put(case.candidate.target, case.exact),
+        edits=[ReplaceActivation(source=chain.source, target=chain.target, variant=str(one.variant))],
+    )
+
+
+def _polynomial(x: Array, y: Array) -> str:
+    """What is computed as a polynomial of x, of the lowest degree that fits; in words where none does."""
+    x, y = (np.asarray(one, np.float64).reshape(-1) for one in (x, y))
+    for degree in range(1, MOST_DEGREES + 1) if x.size == y.size else ():
+        fitted = np.polynomial.Polynomial.fit(x, y, degree)
+        if np.abs(fitted(x) - y).max() <= SAME * max(1.0, float(np.abs(y).max())):
+            factors = np.asarray(fitted.convert().coef)
+            terms = [f"{factor:.4g}{POWERS[k]}" for k, factor in enumerate(factors) if abs(factor) > SAME]
+            return " + ".join(reversed(terms)).replace("+ -", "- ")
+    return "another function"
 
 
 def _replacement(one: Activation, other: Variant) -> Repair:
@@ -181,23 +217,29 @@ def _replacement(one: Activation, other: Variant) -> Repair:
     return inject
 
 
-def hypothesis(reference: Side | None, difference: Difference) -> Hypothesis:
-    """The hypothesis that this difference is the cause."""
+def hypothesis(reference: Side | None, difference: Difference, framework: str = "") -> Hypothesis:
+    """The hypothesis that this difference is the cause.
+
+    Args:
+        reference: The reference's session; None for a trace.
+        difference: Which.
+        framework: The candidate's adapter; empty for a trace.
+    """
     ours, theirs = difference.reference, difference.candidate
-    at = f" (largest difference {difference.largest:.2g} at x = {difference.worst:.3g})"
+    largest, worst = _apart(difference)
+    apart = "" if math.isnan(largest) else f" (largest difference {largest:.2g} at x = {worst:.3g})"
     return Hypothesis(
         rule=difference.rule,
-        message=f"the candidate computes {theirs.name} where the reference computes {ours.name}"
-        f"{at if np.isfinite(difference.largest) else ''}",
+        message=f"the candidate computes {theirs.name} where the reference computes {ours.name}{apart}",
         expected=_told(ours, difference.rule),
         observed=_told(theirs, difference.rule),
-        fix=_fix(difference),
+        fix=_fix(difference, framework),
         places={
             "reference": [site.name for site in ours.chain.sites],
             "candidate": [site.name for site in theirs.chain.sites],
         },
         repair=None if reference is None else _repair(reference, difference),
-        evidence={"probe_max_abs": difference.largest, "probe_worst_x": difference.worst},
+        evidence={"probe_max_abs": largest, "probe_worst_x": worst},
         edits=_edits(difference),
     )
 
@@ -222,12 +264,25 @@ def _told(one: Activation, rule: str) -> str:
     return one.name if rule == "activation-parameter" or one.variant is None else one.variant.name
 
 
-def _fix(difference: Difference) -> str:
-    variant = difference.reference.variant
-    if variant is None:
+def _apart(difference: Difference) -> tuple[float, float]:
+    """The largest difference of the two on the sweep, and at which input; NaN where that is not known."""
+    ours, theirs = difference.reference, difference.candidate
+    if ours.values is None or theirs.values is None or ours.dtype != theirs.dtype:
+        return math.nan, math.nan
+    with np.errstate(invalid="ignore"):
+        gap = np.nan_to_num(np.abs(ours.values - theirs.values), nan=0.0, posinf=0.0)
+    at = int(np.argmax(gap >= (1 - SAME) * gap.max()))
+    return float(gap[at]), float(sweep(ours.dtype)[at])
+
+
+def _fix(difference: Difference, framework: str) -> str:
+    ours, theirs = difference.reference, difference.candidate
+    if ours.variant is None:
         return "Use the reference's own function there."
-    setting = SETTINGS.get(variant.name) if not str(variant).endswith("]") else None
-    return f"Make the candidate's activation {setting or variant}."
+    said = fixes.activation(framework, ours.variant, theirs.chain)
+    if difference.rule == "activation-parameter" or theirs.variant is None:
+        return said
+    return f"{said} If the weights were trained with {theirs.name}, the reference is wrong."
 
 
 def _repair(reference: Side, difference: Difference) -> Repair:

@@ -28,6 +28,9 @@ FILL: Final = 1e-3
 CAUSAL: Final = {0: "causal", 1: "causal shifted by one", -1: "causal shifted by one"}
 """By how far beyond its own place a query sees."""
 
+LOST: Final = {"mask input unused": "The export lost the mask: give it as an input of its own, and use it."}
+"""What else is to be said of some ways to mask."""
+
 Positions = NDArray[np.bool_]
 
 
@@ -82,12 +85,13 @@ def _differ(ours: Float64, theirs: Float64) -> bool:
 
 def _hypothesis(case: Case, one: Attention, two: Attention, layout: Layout) -> Hypothesis:
     expected, observed = _words(case, one, two, layout)
+    fix = f"Mask the candidate's scores before the softmax as the reference does ({expected}). {LOST.get(observed, '')}"
     return Hypothesis(
         rule="attention-mask",
         message=f"the candidate's attention is masked otherwise: {observed}, where the reference has {expected}",
         expected=expected,
         observed=observed,
-        fix=f"Mask the scores as the reference does: {expected}.",
+        fix=fix.strip(),
         places={"reference": names(one.masked or one.sites), "candidate": names(two.masked or two.sites)},
         repair=_repair(two, two.scores + layout.apply(_added(one))),
         edits=_edits(case.candidate, one, two, layout),

@@ -40,6 +40,11 @@ class Part:
     _known: dict[str, Array] = field(default_factory=dict)
     _weights: dict[str, Array] = field(default_factory=dict)
 
+    @property
+    def framework(self) -> str:
+        """The adapter of its model; empty where only a trace is there."""
+        return "" if self.side is None else self.side.adapter
+
     def values(
         self, names: Sequence[str], overrides: Mapping[str, Array] | None = None, precision: str = "float64"
     ) -> dict[str, Array]:

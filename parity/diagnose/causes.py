@@ -56,4 +56,5 @@ OVERFLOW: Final[Sequence[Examiner]] = (overflow.examine,)
 def of_function(known: Sequence[activation.Difference], ours: Sequence[chains.Activation]) -> list[Examiner]:
     """Causes of differing functions, given the activations that differ, and all of the reference's."""
     fused = partial(activation.examine_fused, ours=ours)
-    return [partial(activation.examine, known=known), *FUNCTION, fused]
+    unknown = partial(activation.examine_unknown, ours=ours)
+    return [partial(activation.examine, known=known), *FUNCTION, fused, unknown]

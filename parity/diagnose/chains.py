@@ -110,7 +110,7 @@ def chains(view: GraphView) -> Iterator[list[Chain]]:
     for site in reversed(view.trace.sites):
         if site.name in used or site.kind not in POINTWISE or not site.outputs or site.outputs[0] not in view.dynamic:
             continue
-        nested = [chain for chain in _behind(view, site.outputs[0]) if _active(chain)]
+        nested = [chain for chain in chains_to(view, site.outputs[0]) if active(chain)]
         if not nested:
             continue
         longest = nested[-1]
@@ -120,7 +120,7 @@ def chains(view: GraphView) -> Iterator[list[Chain]]:
     yield from reversed(found)
 
 
-def _active(chain: Chain) -> bool:
+def active(chain: Chain) -> bool:
     """Whether it can be an activation; one that only moves numbers about before it is the same without that."""
     return chain.sites[0].kind not in LAYOUT and any(site.kind not in ARITHMETIC for site in chain.sites)
 
@@ -130,11 +130,11 @@ def _inside(view: GraphView, end: Site, whole: Chain) -> list[Chain]:
     if end.kind not in POINTWISE:
         return []
     names = {site.name for site in whole.sites}
-    ends = [chain for chain in _behind(view, end.outputs[0]) if _active(chain)]
+    ends = [chain for chain in chains_to(view, end.outputs[0]) if active(chain)]
     return [chain for chain in reversed(ends) if {site.name for site in chain.sites} <= names]
 
 
-def _behind(view: GraphView, target: str) -> list[Chain]:
+def chains_to(view: GraphView, target: str) -> list[Chain]:
     """Chains that end in ``target``, the shortest first."""
     count = _count(view, target)
     found: list[Chain] = []

@@ -1,16 +1,17 @@
 """From measured layers to findings: each guilty region explained, equal faults told once."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from parity.align.alignment import Alignment
+from parity.align.alignment import Alignment, Pair
+from parity.align.regions import Region, find_region
 from parity.compare.local import ratio, rms
-from parity.diagnose import activation, causes, conditioning, quantization
+from parity.diagnose import activation, causes, conditioning, fixes, quantization
 from parity.diagnose.case import Case, Hypothesis, Part
 from parity.diagnose.chains import Activation, Prober
 from parity.diagnose.error_shape import error_shape
@@ -25,6 +26,9 @@ SEEN: Final = 0.1
 """Standard error of a coefficient below which these inputs tell 1 from 0."""
 
 HALF: Final = 0.5
+
+BY_NAME: Final = frozenset({"metadata", "name"})
+"""Reasons of pairs whose numbers were not looked at."""
 
 PLACES: Final = 12
 """Places named in the evidence of one finding."""
@@ -63,6 +67,7 @@ class Diagnosis:
         activations: Activations of both sides, counterparts side by side.
         alone: Activations of the reference to which none of the candidate's could be set.
         excused: Layers, by the reference's tensor, that are no farther off than rounded inputs would take them.
+        layers: The layers, without those of pairs that turned out to be none.
     """
 
     findings: tuple[Finding, ...]
@@ -70,6 +75,13 @@ class Diagnosis:
     activations: tuple[tuple[Activation, Activation], ...]
     alone: tuple[Activation, ...]
     excused: frozenset[str]
+    layers: tuple[Layer, ...]
+
+    @property
+    def unexplained(self) -> list[Layer]:
+        """Layers that nothing explains."""
+        faults = (fault for group in self.groups for fault in group if fault.hypothesis.rule == "unexplained")
+        return [fault.layer for fault in faults if fault.layer is not None]
 
     @property
     def faults(self) -> bool:
@@ -101,6 +113,39 @@ class Doctor:
 
     def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         """The findings of some layers, and of activations that differ where the layers do not show it."""
+        found = self._diagnosed(layers, tick)
+        return self._reconsidered(found, tick) or found
+
+    def _reconsidered(self, found: Diagnosis, tick: Callable[[int, int], None]) -> Diagnosis | None:
+        """The diagnosis without pairs that names alone vouch for, in modules where nothing explains some of them.
+
+        Where two modules do the same in another way, operators of one name need not do the same. None where these
+        pairs are not what was wrong: nothing may come of it but causes that were known before.
+        """
+        views = self.measurer.reference, self.measurer.candidate
+        modules = {self._module(layer) for layer in found.unexplained if layer.region.pair.reason in BY_NAME}
+        doubtful = _doubtful(one.region for one in found.layers if self._module(one) in modules)
+        if not doubtful:
+            return None
+        for pair in doubtful.values():
+            self.alignment.drop(pair)
+        kept = [one for one in found.layers if one.region.pair.reference not in doubtful]
+        stale = [one for one in kept if any(pair.reference in doubtful for pair in one.region.boundary)]
+        regions = [find_region(*views, self.alignment, one.region.pair) for one in stale]
+        fresh = {one.region.pair.reference: one for one in self.measurer.measure(regions)}
+        again = self._diagnosed([fresh.get(one.region.pair.reference, one) for one in kept], tick)
+        rules, before = ({one.rule for one in each.findings} for each in (again, found))
+        if rules and rules <= before - {"unexplained"}:
+            return again
+        for pair in doubtful.values():
+            self.alignment.add(pair)
+        return None
+
+    def _module(self, layer: Layer) -> str:
+        site = self.measurer.reference.site_of(layer.region.pair.reference)
+        return "" if site is None else site.scope
+
+    def _diagnosed(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         ours, pairs = self._activations
         known = [found for one, two in pairs if (found := activation.compare(one, two))]
         guilty = [layer for layer in layers if layer.guilty]
@@ -119,11 +164,12 @@ class Doctor:
         groups = _grouped(faults)
         paired = {one.chain.target for one, _ in pairs}
         return Diagnosis(
-            findings=tuple(map(_finding, groups)),
+            findings=tuple(_finding(group, self._framework) for group in groups),
             groups=groups,
             activations=tuple(pairs),
             alone=tuple(one for one in ours if one.telling and one.chain.target not in paired),
             excused=frozenset(self._excused),
+            layers=tuple(layers),
         )
 
     def case(self, layer: Layer) -> Case | None:
@@ -192,10 +238,18 @@ class Doctor:
     def _by_probe(self, layer: Layer, known: Sequence[activation.Difference]) -> list[Fault]:
         """The differing activations in a region that cannot be evaluated on both sides."""
         return [
-            self._fault(layer, activation.hypothesis(self.measurer.teacher, difference), None, {})
+            self._fault(layer, self._difference(difference), None, {})
             for difference in known
             if difference.candidate.chain.sites[-1].name in layer.region.candidate_sites
         ]
+
+    @property
+    def _framework(self) -> str:
+        """The candidate's adapter; empty where only a trace is there."""
+        return "" if self.measurer.pupil is None else self.measurer.pupil.adapter
+
+    def _difference(self, difference: activation.Difference) -> Hypothesis:
+        return activation.hypothesis(self.measurer.teacher, difference, self._framework)
 
     def _from_explained(self, layer: Layer, case: Case, found: Explained) -> list[Fault]:
         evidence = projection(case)
@@ -235,7 +289,7 @@ class Doctor:
             message="none of the known causes explains the difference",
             expected="",
             observed="",
-            fix="Compare what these operators are meant to compute."
+            fix="Compare these operators with the reference's one by one; --repro DIR saves both with their inputs."
             if self.measurer.teacher is not None and self.measurer.pupil is not None
             else "Run the diff on the model itself in place of its trace: then causes can be tried.",
         )
@@ -268,7 +322,7 @@ class Doctor:
 
     def _unseen(self, difference: activation.Difference, layers: Sequence[Layer]) -> Fault:
         """Activations that differ where these inputs do not show it beyond rounding."""
-        one = activation.hypothesis(self.measurer.teacher, difference)
+        one = self._difference(difference)
         ours, theirs = difference.reference.chain, difference.candidate.chain
         evidence: dict[str, Any] = {"seen_by": "probe"}
         layer = next((one for one in layers if one.region.pair.reference == ours.target), None)
@@ -284,6 +338,20 @@ class Doctor:
             candidate=location(theirs.sites, theirs.target),
             evidence={**evidence, **one.evidence},
         )
+
+
+def _doubtful(regions: Iterable[Region]) -> dict[str, Pair]:
+    """Pairs by name, and those by numbers that were made of the others' numbers; by the reference's tensor.
+
+    Args:
+        regions: In execution order.
+    """
+    found: dict[str, Pair] = {}
+    for region in regions:
+        made = region.pair.reason == "value" and any(one.reference in found for one in region.boundary)
+        if made or region.pair.reason in BY_NAME:
+            found[region.pair.reference] = region.pair
+    return found
 
 
 def projection(case: Case) -> dict[str, Any]:
@@ -336,26 +404,26 @@ def _grouped(faults: Sequence[Fault]) -> tuple[tuple[Fault, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def _finding(faults: Sequence[Fault]) -> Finding:
+def _finding(faults: Sequence[Fault], framework: str) -> Finding:
     first = faults[0]
     one = first.hypothesis
-    by_place = {(fault.reference["tensor"], fault.candidate.get("site")): module(fault.reference) for fault in faults}
+    by_place = {(fault.reference["tensor"], fault.candidate.get("site")): _told(fault.reference) for fault in faults}
     places = list(dict.fromkeys(by_place.values()))
     where = words(first.reference)
     also = f" and at {counted(len(by_place) - 1, 'further place')}" if len(by_place) > 1 else ""
-    share = f"; this explains {first.share:.1%} of the difference there" if first.share is not None else ""
     unseen = _how_seen(first.evidence) if first.layer is None else ""
+    shares = [fault.share for fault in faults if fault.layer is first.layer and fault.share is not None]
     evidence = dict(first.evidence)
     if len(by_place) > 1:
         evidence["places"] = places[:PLACES]
         evidence["count"] = len(by_place)
-    if first.share is not None:
-        evidence["share"] = first.share
+    if shares:
+        evidence["share"] = sum(shares)
     return Finding(
         rule=one.rule,
         severity=one.severity,
-        message=f"At {where or 'the model itself'}{also}: {one.message}{share}{unseen}.",
-        fix=one.fix,
+        message=f"At {where or 'the model itself'}{also}: {one.message}{unseen}.",
+        fix=fixes.fix_of(framework, one),
         location={"reference": first.reference, "candidate": first.candidate},
         expected=one.expected or None,
         observed=one.observed or None,
@@ -363,9 +431,16 @@ def _finding(faults: Sequence[Fault]) -> Finding:
     )
 
 
+def _told(place: Mapping[str, Any]) -> str:
+    """A place in a list: its module, or else its source line and operator."""
+    name = module(place)
+    return name if place.get("scope") and not name.isdecimal() else words(place)
+
+
 def _how_seen(evidence: Mapping[str, Any]) -> str:
     """How a difference below the rounding of these inputs is known."""
     coefficient, error = evidence.get("coefficient", 0.0), evidence.get("standard_error", math.inf)
     if error < SEEN and abs(coefficient - 1) < HALF:
-        return f"; it is smaller than the rounding and seen through it, coefficient {coefficient:.2f} ± {error:.1g}"
-    return "; a probe shows it, and these inputs do not"
+        said = f"the error is {coefficient:.2f} ± {error:.1g} times the difference of the two"
+        return f"; it is smaller than the rounding and seen through it: {said}"
+    return "; these inputs do not show it beyond rounding, probing both does"

@@ -25,7 +25,7 @@ def examine(case: Case) -> Iterator[Hypothesis]:
             message="the candidate drops numbers at random, by a key that is the same each time",
             expected="no dropout",
             observed="dropout",
-            fix="Put the model in inference mode: deterministic=True, or training=False.",
+            fix="Put the candidate in inference mode: deterministic=True (flax), training=False (Keras), model.eval().",
             places={"candidate": places},
             repair=put(site.outputs[0], wide(case.candidate, source)),
         )

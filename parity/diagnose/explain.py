@@ -1,5 +1,6 @@
 """From guilty regions to causes: each hypothesis is tried on a region's numbers, and what explains it is kept."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +17,9 @@ MOST: Final = 0.5
 
 SOME: Final = 0.02
 """Share below which a cause adds nothing to those found before it."""
+
+MOST_ALIKE: Final = 8
+"""Operators of one region at most that are tried with the same fault."""
 
 Examiner = Callable[[Case], Iterator[Hypothesis]]
 
@@ -48,6 +52,10 @@ def explain(case: Case, examiners: Sequence[Examiner]) -> Explained:
         if share > SOME:
             some.append((-share, len(tried)))
         tried.append(hypothesis)
+    for alike in _alike(tried):
+        each = tuple(_shares(case, alike))
+        if _is_enough(case, sum(each)):
+            return Explained(tuple(alike), each, 1.0 - sum(each))
     likely = [tried[k] for _, k in sorted(some)]
     kept, shares = _together(case, [*likely, *(one for one in tried if one not in likely)])
     total = sum(shares)
@@ -55,6 +63,24 @@ def explain(case: Case, examiners: Sequence[Examiner]) -> Explained:
     if not _is_enough(case, total):
         return Explained((), (), 1.0, left)
     return Explained(tuple(kept), tuple(shares), 1.0 - total, left)
+
+
+def _alike(tried: Sequence[Hypothesis]) -> list[list[Hypothesis]]:
+    """Hypotheses of one fault at several operators, each of which can be repaired."""
+    groups: dict[tuple[str, str, str], list[Hypothesis]] = {}
+    for one in tried:
+        if one.repair is not None:
+            groups.setdefault((one.rule, one.expected, one.observed), []).append(one)
+    return [group for group in groups.values() if 1 < len(group) <= MOST_ALIKE]
+
+
+def _shares(case: Case, hypotheses: Sequence[Hypothesis]) -> Iterator[float]:
+    """What each of these takes away, after those before it."""
+    before = 0.0
+    for k in range(len(hypotheses)):
+        now = _share(case, hypotheses[: k + 1])
+        yield now - before
+        before = now
 
 
 def _is_enough(case: Case, share: float) -> bool:
@@ -68,11 +94,21 @@ def _is_enough(case: Case, share: float) -> bool:
 
 
 def _careful(examine: Examiner, case: Case) -> Iterator[Hypothesis]:
-    """The hypotheses of one cause; where an operator cannot be evaluated as it needs, those that it had until then."""
+    """The hypotheses of one cause; where an operator cannot be evaluated as it needs, those that it had until then.
+
+    A cause that fails in any other way on a graph that nobody has seen yet is passed over as well: the verdict does not
+    depend on it, nor does what the other causes say.
+    """
     try:
         yield from examine(case)
     except ParityError:
         return
+    except Exception as error:  # noqa: BLE001 – whatever it is, the others are still tried
+        _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    warnings.warn(f"One cause could not be examined: {type(error).__name__}: {error}", stacklevel=3)
 
 
 def _together(case: Case, hypotheses: Sequence[Hypothesis]) -> tuple[list[Hypothesis], list[float]]:
@@ -101,4 +137,7 @@ def _share(case: Case, hypotheses: Sequence[Hypothesis]) -> float:
                 hypothesis.injection(case.reference, injected)
         return case.share(repaired, injected) if repaired or injected else 0.0
     except (ParityError, ValueError):
+        return 0.0
+    except Exception as error:  # noqa: BLE001 – likewise
+        _warn(error)
         return 0.0

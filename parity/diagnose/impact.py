@@ -41,8 +41,9 @@ def mended_outputs(measurer: Measurer, mendings: Sequence[Mending]) -> dict[str,
         EngineError: An operator cannot be computed on such numbers.
         InputError: An operator reads what is not there.
     """
-    run = _Run(measurer)
-    for one in sorted(mendings, key=lambda one: measurer.candidate.order(one.layer.region.pair.candidate)):
+    in_order = sorted(mendings, key=lambda one: measurer.candidate.order(one.layer.region.pair.candidate))
+    run = _Run(measurer, in_order)
+    for one in in_order:
         run.mend(one)
     return run.outputs()
 
@@ -53,11 +54,13 @@ class _Run:
 
     Attributes:
         measurer: Traces and sessions of both sides.
-        live: Tensors that operators yet to come read, by name.
+        mendings: In the order in which the candidate comes to them.
+        live: Tensors that operators or mendings yet to come read, by name.
         at: Position of the next operator.
     """
 
     measurer: Measurer
+    mendings: Sequence[Mending]
     live: dict[str, Array] = field(default_factory=dict)
     at: int = 0
 
@@ -65,6 +68,11 @@ class _Run:
         trace = self._view.trace
         self.live.update({name: trace.read(name) for name in trace.ends.inputs.values()})
         self._last = {name: places[-1] for name, places in self._view.consumers.items()}
+        for one in self.mendings:
+            self._last.update(
+                (pair.candidate, max(self._last.get(pair.candidate, 0), self._end(one)))
+                for pair in one.layer.region.boundary
+            )
         self._last.update(dict.fromkeys(trace.ends.outputs.values(), len(trace.sites)))
 
     @property
@@ -73,26 +81,28 @@ class _Run:
 
     def mend(self, one: Mending) -> None:
         """Goes on to the region's tensor and puts the right one in its place."""
-        region = one.layer.region
-        boundary = [pair.candidate for pair in region.boundary]
-        end = self._view.order(region.pair.candidate) + 1
-        self._advance(end, boundary)
-        self.live[region.pair.candidate] = self._reference(one.layer) if one.repair is None else self._repaired(one)
-        self._forget(end)
+        self._advance(self._end(one))
+        made = self._reference(one.layer) if one.repair is None else self._repaired(one)
+        self.live[one.layer.region.pair.candidate] = made
+        self._forget(self.at)
+
+    def _end(self, one: Mending) -> int:
+        """The position after the operator that makes the region's tensor."""
+        return self._view.order(one.layer.region.pair.candidate) + 1
 
     def outputs(self) -> dict[str, Array]:
         """Goes on to the end; the outputs by name."""
         ends = self._view.trace.ends.outputs
-        self._advance(len(self._view.trace.sites), [])
+        self._advance(len(self._view.trace.sites))
         return {name: self.live[tensor] for name, tensor in ends.items() if tensor in self.live}
 
-    def _advance(self, end: int, wanted: Sequence[str]) -> None:
-        """Runs the operators before position ``end``; what is ``wanted`` is kept besides what is still read."""
+    def _advance(self, end: int) -> None:
+        """Runs the operators before position ``end``."""
         pupil = self.measurer.pupil
         assert pupil is not None  # noqa: S101 – impact is of candidates that can be run
         sites = self._view.trace.sites[self.at : end]
         made = dict.fromkeys(name for site in sites for name in site.outputs if name)
-        needed = [name for name in made if self._last.get(name, -1) >= end or name in wanted]
+        needed = [name for name in made if self._last.get(name, -1) >= end]
         if needed:
             read = {name for site in sites for name in site.inputs}
             given = {name: array for name, array in self.live.items() if name in read}

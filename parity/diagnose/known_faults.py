@@ -112,8 +112,10 @@ def _epsilons(view: GraphView, side: Side) -> Iterator[KnownFault]:
             if norm is not None:
                 yield _fused_epsilon(site, norm)
     part = Part(view, side, view.trace.sites, {}, "")
+    seen = {""}
     for root in roots(part):
-        if root.weight and root.epsilon and root.tensor in view.dynamic:
+        if root.weight not in seen and root.epsilon and root.tensor in view.dynamic:
+            seen.add(root.weight)  # several may share it
             numbers = np.full(view.trace.weights[root.weight].shape, _other_epsilon(root.epsilon))
             yield _epsilon_fault(root.sites, root.epsilon, OtherWeights(name=root.weight, numbers=numbers))
 

@@ -37,8 +37,8 @@ def examine(case: Case) -> Iterator[Hypothesis]:
     known = bool(cast) or coefficient >= EXPLAINS
     yield Hypothesis(
         rule="precision",
-        message=f"its tensors say {case.dtype}, but it keeps {bits:.1f} significant bits"
-        + (f", as if computed in {name}" if known else ""),
+        message=f"the candidate's tensors say {case.dtype}, but keep {bits:.1f} significant bits"
+        + (f", as {name} does" if known else ""),
         expected=case.dtype,
         observed=name if known else "fewer significant bits",
         fix=f"Compute this operator in {case.dtype}, or declare the lower precision with --candidate-dtype.",

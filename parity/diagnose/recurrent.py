@@ -255,11 +255,12 @@ def _activations(cell: str, names: Sequence[str]) -> dict[str, Any]:
 def _listed(part: Part, site: Site) -> Fused | None:
     """An operator that takes the weights of each layer and direction one after the other, behind the states.
 
-    That of oneDNN has the states behind the weights.
+    That of oneDNN has the states behind the weights, and the steps in front whatever it is told.
     """
     told, cell = site.attributes, str(site.attributes["cell"])
     states = 2 if cell == "lstm" else 1
-    first = 5 if "mkldnn" in site.op else 1
+    onednn = "mkldnn" in site.op
+    first = 5 if onednn else 1
     names = [
         name for name in (*site.inputs[1:first], *site.inputs[first + states :]) if name in part.view.trace.weights
     ]
@@ -282,7 +283,7 @@ def _listed(part: Part, site: Site) -> Fused | None:
         layers=tuple(tuple(directions[k : k + both]) for k in range(0, places, both)),
         states=tuple(None if state is None else state.reshape(places, -1, state.shape[-1]) for state in given),
         reset_after=bool(told.get("linear_before_reset")),
-        batch_first=bool(told.get("batch_first")),
+        batch_first=bool(told.get("batch_first")) and not onednn,
         **_activations(cell, [str(told["activation"])] if "activation" in told else []),
     )
     return Fused(site, network, GATES[cell])

@@ -112,9 +112,10 @@ def _sites(ours: Sequence[Rounding], mode: str) -> tuple[str, ...]:
 
 def _hypothesis(mode: str, rounding: Rounding, numbers: Float64, places: Mapping[str, Sequence[str]]) -> Hypothesis:
     what = "takes the remainder of a division rounded" if rounding.remainder is not None else "rounds"
+    below = "; they differ below zero" if {mode, rounding.mode} == {"floor", "towards zero"} else ""
     return Hypothesis(
         rule="rounding-mode",
-        message=f"the candidate {what} {_told(rounding.mode)} where the reference has {_told(mode)}",
+        message=f"the candidate {what} {_told(rounding.mode)} where the reference rounds {_told(mode)}{below}",
         expected=mode,
         observed=rounding.mode,
         fix=f"Round in the candidate: {mode}.",

@@ -82,7 +82,8 @@ def _put(one: Softmax, numbers: Float64, overrides: dict[str, Array]) -> None:
 def _hypothesis(one: _Known, two: _Known, observed: str, right: Float64) -> Hypothesis:
     return Hypothesis(
         rule="softmax-axis",
-        message=f"the candidate's softmax is over the {observed} where the reference's is over the {one.words}",
+        message=f"the candidate's softmax is over {_article(observed)} where the reference's is over "
+        f"{_article(one.words)}",
         expected=one.words,
         observed=observed,
         fix=f"Take the softmax over the {one.words}; ONNX before opset 13 flattens all axes from `axis` on.",
@@ -90,6 +91,12 @@ def _hypothesis(one: _Known, two: _Known, observed: str, right: Float64) -> Hypo
         repair=_repair(two, right),
         edits=_edits(two, right),
     )
+
+
+def _article(words: str) -> str:
+    """An axis in a sentence: ``flattened from axis 1`` is no name of one."""
+    start = "flattened from "
+    return f"all axes from {words.removeprefix(start)} on as one" if words.startswith(start) else f"the {words}"
 
 
 def _edits(two: _Known, right: Float64) -> list[SetAttributes]:

@@ -10,6 +10,7 @@ from parity.align.layout import Layout, arrangements
 from parity.diagnose.case import Case, Hypothesis, Part, put
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import SetNumbers
+from parity.graph import NORMALIZATIONS
 
 Float64 = NDArray[np.float64]
 
@@ -46,7 +47,8 @@ def _missing(case: Case) -> Iterator[Hypothesis]:
     for name in [one for one in vectors if max(known[one].shape, default=0) == known[one].signature.count][
         :MOST_VECTORS
     ]:
-        for value, what in ((0.0, "bias missing"), (1.0, "scale missing")):
+        scales = _scales(case.reference, name)
+        for value, what in ((1.0, "scale missing"),) if scales else ((0.0, "bias missing"), (1.0, "scale missing")):
             numbers = np.full(known[name].shape, value)
             yield Hypothesis(
                 rule="weights",
@@ -57,6 +59,14 @@ def _missing(case: Case) -> Iterator[Hypothesis]:
                 places={"reference": [name, *_readers(case.reference, name)]},
                 injection=put(name, numbers),
             )
+
+
+def _scales(part: Part, weight: str) -> bool:
+    """Whether a weight is the scale of a normalisation: with zeros in it nothing is left, which is no missing bias."""
+    return any(
+        site.kind in NORMALIZATIONS and len(site.inputs) > 1 and part.view.origin(site.inputs[1]) == weight
+        for site in part.sites
+    )
 
 
 def _floating(dtype: str) -> bool:

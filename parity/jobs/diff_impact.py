@@ -36,7 +36,7 @@ def with_impact(
     """
     if measurer.teacher is None or measurer.pupil is None:
         return [finding for finding, _ in found]
-    shared = Counter(_place(fault) for _, faults in found for fault in faults)
+    shared = Counter(place for _, faults in found for place in {_place(fault) for fault in faults})
     told, tried = [], 0
     for finding, faults in found:
         mendings = _mendings(faults, shared) if finding.severity == "error" and tried < MOST else None
@@ -53,7 +53,12 @@ def _place(fault: Fault) -> str:
 
 
 def _mendings(faults: Sequence[Fault], shared: Mapping[str, int]) -> list[Mending] | None:
-    """What mends a cause wherever it acts; None where it cannot be mended by itself."""
+    """What mends a cause wherever it acts; None where it cannot be mended by itself.
+
+    Args:
+        faults: The places of the cause, and several faults at one where they are alike.
+        shared: How many causes act at a place.
+    """
     mendings: dict[str, Mending] = {}
     for fault in faults:
         if fault.layer is None:
@@ -71,8 +76,8 @@ def _impact(
 ) -> dict[str, Any]:
     try:
         mended = {row.name: row for row in compare(mended_outputs(measurer, mendings))}
-    except ParityError:
-        return {}
+    except ParityError as error:
+        return {"reason": error.message}
     outputs = []
     for row in rows:
         after = mended.get(row.name)

@@ -48,7 +48,7 @@ def _of_optimizer(finding: Finding, options: DiffOptions) -> Finding:
     return replace(
         finding,
         rule="graph-optimizer",
-        message=f"{finding.message} The graph optimiser does it: without it the candidate agrees there.",
+        message=f"{finding.message} The graph optimiser does it: the file itself agrees there.",
         fix=f"Run the model {setting}.",
         evidence={**finding.evidence, "cause": finding.rule},
     )

@@ -135,15 +135,17 @@ def _judged(fault: KnownFault, change: float, result: RunResult, known: RunResul
     there = {_key(one) for one in known.findings}
     found = [one for one in result.findings if one.severity == "error" and _key(one) not in there]
     placed = [one for one in found if _is_at(one, fault)]
+    altered = {rule for rule, *_ in _told_at(fault, result) ^ _told_at(fault, known)}
+    rules = tuple(dict.fromkeys([*(one.rule for one in found), *sorted(altered)]))
     return Injected(
         kind=fault.kind,
         place=words(fault.place),
         change=change,
-        caught=bool(found),
-        named=any(one.rule in fault.rules for one in found),
-        placed=bool(placed),
-        found=tuple(dict.fromkeys(one.rule for one in found)),
-        advice="" if found else fault.advice,
+        caught=bool(rules),
+        named=any(rule in fault.rules for rule in rules),
+        placed=bool(placed or altered),
+        found=rules,
+        advice="" if rules else fault.advice,
     )
 
 
@@ -152,12 +154,24 @@ def _key(finding: Finding) -> tuple[str, str]:
     return finding.rule, str(place.get("tensor") if isinstance(place, Mapping) else place)
 
 
+def _told_at(fault: KnownFault, run: RunResult) -> set[tuple[str, str, str]]:
+    """What a comparison told of the very place in which a fault was put: the pair may differ there without it too."""
+    return {
+        (one.rule, one.expected or "", one.observed or "")
+        for one, group in run.faults
+        if one.severity == "error" and any(_names(each.reference) & _names(fault.place) for each in group)
+    }
+
+
 def _is_at(finding: Finding, fault: KnownFault) -> bool:
     """Whether a finding names the operator, the tensor or the module in which a fault was put."""
     place: Any = finding.location.get("reference")
     if not isinstance(place, Mapping):
         return False
-    names = {place.get("site"), place.get("tensor"), *place.get("names", ())}
-    ours = {fault.place.get("site"), fault.tensor, *fault.place.get("names", ())}
     scope, own = str(place.get("scope", "")), str(fault.place.get("scope", ""))
-    return bool((names & ours) - {None}) or bool(own and scope and (scope == own or scope.startswith(f"{own}.")))
+    inside = bool(own and scope) and (scope == own or scope.startswith(f"{own}."))
+    return inside or bool(_names(place) & _names(fault.place))
+
+
+def _names(place: Mapping[str, Any]) -> set[str]:
+    return {name for name in (place.get("site"), place.get("tensor"), *place.get("names", ())) if name}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from parity.diagnose.power import SEEN
 from parity.findings import Finding, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
@@ -162,7 +163,11 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> s
         return f"This run cannot tell: {run.inconclusive}."
     largest = max((row.excess for row in run.rows if row.excess is not None and row.status == "ok"), default=0.0)
     sigma = run.power.get("weakest_sigma")
-    seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more" if sigma else ""
+    seen = ""
+    if sigma is not None:
+        seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more"
+        if sigma < SEEN:
+            seen = "; these inputs alone could not have shown every swapped activation"
     allowed = sum(one.severity == "note" and one.message.endswith(ALLOWED) for one in findings)
     but = f" but for {counted(allowed, 'finding')} allowed" if allowed else ""
     return (

@@ -36,7 +36,6 @@ from parity.layerwise.ends import (
 from parity.layerwise.location import location, words
 from parity.layerwise.measuring import GAP, Layer, Measurer
 from parity.layerwise.screening import measured_layers
-from parity.sides import Side
 from parity.stopwatch import Stopwatch
 
 
@@ -133,7 +132,7 @@ def watch_both(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -
     moved_inputs, moved = candidate_inputs(taken, theirs.specs, options.candidate_input_perm)
     task.progress("runs", 0, 2)
     mine, yours = at_once(
-        ours.side is not None and theirs.side is not None and Side.apart(ours.side, theirs.side),
+        (ours.side, theirs.side),
         lambda: observe(ours, task.given, task.folder / "reference", task.watch),
         lambda: observe(theirs, moved_inputs, task.folder / "candidate", task.watch),
     )
@@ -167,6 +166,7 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
             whole = [layer for layer in _whole(measurer, ends, alignment, outputs) if not _random(layer, measurer)]
             layers = [*layers, *whole]
             diagnosis = doctor.diagnose(layers, lambda k, n: task.progress("causes", k, n)) if whole else diagnosis
+        layers = list(diagnosis.layers)
     diagnosed: Sequence[Finding] = diagnosis.findings
     if options.repro is not None:
         diagnosed = with_reproductions(diagnosis, doctor, options.repro)

@@ -1,7 +1,7 @@
 """The two sides of a diff: opened, run, and recorded; both at once where each is in a process of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,12 +90,11 @@ def open_sides(reference: Any, candidate: Any, options: DiffOptions, stack: Exit
     found = found_model(reference), found_model(candidate)
     # A worker lives no longer than the thread that starts it: these are started here, and opened side by side.
     ours, theirs = (_prepared(role, one, options) for role, one in zip(ROLES, found, strict=True))
-    apart = isinstance(ours, Side) and isinstance(theirs, Side) and Side.apart(ours, theirs)
-    for one in (ours, theirs):
-        if isinstance(one, Side):
-            stack.callback(one.close)
+    sides = [one if isinstance(one, Side) else None for one in (ours, theirs)]
+    for side in filter(None, sides):
+        stack.callback(side.close)
     dtypes = options.reference_dtype, options.candidate_dtype
-    return at_once(apart, lambda: _opened(ours, dtypes[0]), lambda: _opened(theirs, dtypes[1]))
+    return at_once(sides, lambda: _opened(ours, dtypes[0]), lambda: _opened(theirs, dtypes[1]))
 
 
 def open_candidate(model: Any, options: DiffOptions, stack: ExitStack) -> Opened:
@@ -106,13 +105,27 @@ def open_candidate(model: Any, options: DiffOptions, stack: ExitStack) -> Opened
     return _opened(prepared, options.candidate_dtype)
 
 
-def at_once(apart: bool, one: Callable[[], Result], two: Callable[[], Result]) -> tuple[Result, Result]:
-    """The results of two calls, made at the same time if they are of processes apart."""
-    if not apart:
+def at_once(
+    sides: Sequence[Side | None], one: Callable[[], Result], two: Callable[[], Result]
+) -> tuple[Result, Result]:
+    """The results of a call for each of two sides, made at the same time if these are in processes of their own.
+
+    If one fails then, or the user ends it, both processes are ended: nobody waits for what nobody will use.
+    """
+    if not Side.apart(*sides):
         return one(), two()
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(two)
-        return one(), later.result()
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(one), pool.submit(two)]
+        try:
+            wait(calls, return_when=FIRST_EXCEPTION)
+            for call in calls:
+                if call.done():
+                    call.result()
+        except BaseException:
+            for side in filter(None, sides):
+                side.kill()
+            raise
+        return calls[0].result(), calls[1].result()
 
 
 def _prepared(role: str, found: ModelReference | tuple[Any, str], options: DiffOptions) -> Side | ModelReference:

@@ -1,6 +1,7 @@
 """Where a fault is, in the words of either side."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from parity.graph import Site
@@ -43,10 +44,23 @@ def common_scope(sites: Sequence[Site]) -> str:
 
 
 def module(place: Mapping[str, Any]) -> str:
-    """A place by its module, or where that is not known by its operator or tensor."""
-    return str(place.get("scope") or place.get("site") or place.get("tensor") or "")
+    """A place by its module, or where that is not known by its operator, tensor or output."""
+    known = (place.get(key) for key in ("scope", "site", "tensor", "output"))
+    return str(next((name for name in known if name), ""))
 
 
 def words(place: Mapping[str, Any]) -> str:
-    """A place as one would say it: the module, with the source line where it is known."""
-    return module(place) + (f" ({place['source']})" if place.get("source") else "")
+    """A place as one would say it: the module with its source line; without a module the line comes first."""
+    name, line = module(place), near(place.get("source") or "")
+    if name.isdecimal():
+        name = f"module {name}"
+    if not line:
+        return name
+    return f"{name} ({line})" if place.get("scope") else f"{line} ({name})"
+
+
+def near(source: str) -> str:
+    """A source line with its file as one would type it here: relative where it is below the working directory."""
+    file, colon, line = source.rpartition(":")
+    path, here = Path(file), Path.cwd()
+    return f"{path.relative_to(here)}{colon}{line}" if file and path.is_relative_to(here) else source

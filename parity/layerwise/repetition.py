@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,15 @@ from parity.align.view import GraphView
 from parity.findings import Finding
 from parity.layerwise.location import location, words
 from parity.sides import Side
+
+INFERENCE: Final = {
+    "torch": " (model.eval())",
+    "transformers": " (model.eval())",
+    "jax": " (deterministic=True in flax)",
+    "tensorflow": " (training=False)",
+    "onnxruntime": " (call model.eval(), then export again; a Dropout node's training_mode has to be false)",
+}
+"""How a framework is told so."""
 
 
 def same_outputs(first: Mapping[str, Array], second: Mapping[str, Array]) -> bool:
@@ -30,7 +40,7 @@ def nondeterminism(side: Side, given: Mapping[str, Array], folder: Path) -> Find
         rule="nondeterminism",
         severity="error" if of_candidate else "warning",
         message=f"{spread}, first at {words(place)}." if place else f"{spread}.",
-        fix="Put the model in inference mode: no dropout, no sampling, statistics frozen.",
+        fix=f"Put the {side.role} in inference mode{INFERENCE.get(side.adapter, '')}: no dropout, no sampling.",
         location={side.role: place} if place else {},
         expected="repeatable",
         observed="two runs differ",

@@ -6,8 +6,7 @@ the rounding of one do not cancel at every element. The close look has the candi
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from parity.align.alignment import Alignment
@@ -72,19 +71,27 @@ def _screened(measurer: Measurer, regions: Sequence[Region], tick: Tick, watch: 
                     found[k] = layer
                     tick(len(found), len(regions))
 
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(1)) if Side.apart(teacher, pupil) else None
-        waiting = []
+    apart = Side.apart(teacher, pupil)
+    pool = ThreadPoolExecutor(1)
+    waiting: list[Future[None]] = []
+    try:
         for start in range(0, len(tasks), BATCH):
             batch = tasks[start : start + BATCH]
             with watch("candidate, forced"):
                 pupil.force([{**measurer.request(region, candidate=True), "file": file} for _, region, file in batch])
-            if pool is None:
+            if not apart:
                 measure(batch)
-            else:
-                waiting.append(pool.submit(measure, batch))
-        for future in waiting:
-            future.result()
+                continue
+            waiting.append(pool.submit(measure, batch))
+            for one in [one for one in waiting if one.done()]:
+                one.result()
+        for one in waiting:
+            one.result()
+    except KeyboardInterrupt:
+        teacher.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from parity.adapter import Adapter, Array, Session, Sink
+from parity.adapter import Adapter, Array, Session, Sink, bind
 from parity.graph import InputSpec, Traced
 from parity.measure.mutations import Mutation, unpacked
 from parity.measure.session import opened, session_of, trace_of
@@ -47,13 +47,12 @@ class Mutant:
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Outputs by name, operator by operator."""
         ends = self._free.ends
-        given = {tensor: inputs[name] for name, tensor in ends.inputs.items()}
-        made = self.evaluate(list(self._sites), given, list(ends.outputs.values()), "native")
+        made = self.evaluate(list(self._sites), self._bound(inputs), list(ends.outputs.values()), "native")
         return {name: made[tensor] for name, tensor in ends.outputs.items()}
 
     def trace(self, inputs: Mapping[str, Array], sink: Sink) -> Traced:
         """See `parity.adapter.Session.trace`; each operator runs by itself on what those before it made."""
-        live = {tensor: inputs[name] for name, tensor in self._free.ends.inputs.items()}
+        live = self._bound(inputs)
         sites = list(self._sites.values())
         last = {name: k for k, site in enumerate(sites) for name in site.inputs}
         for k, site in enumerate(sites):
@@ -67,6 +66,11 @@ class Mutant:
             for name in [name for name in site.inputs if last[name] == k]:
                 live.pop(name, None)
         return self._free.ends
+
+    def _bound(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs by the name of their tensor."""
+        named = bind(inputs, list(self._free.ends.inputs))
+        return {self._free.ends.inputs[name]: array for name, array in named.items()}
 
     def weights(self) -> Mapping[str, Array]:
         """See `parity.adapter.Session.weights`."""

@@ -175,7 +175,7 @@ def teach(
     free = trace_of(own)
     writer = TraceWriter(Path(folder))
     _Teacher(session, writer, forced).run(free.sites)
-    writer.finish(free.ends, session.weights(), {})
+    writer.finish(free.ends, session.weights(), {}, known=free.weights)
     yield Message({})
 
 

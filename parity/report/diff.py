@@ -2,18 +2,19 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
-from parity.findings import Finding, counted
+from parity.diagnose.power import SEEN
+from parity.findings import Finding, Verdict, counted
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_report import DiffReport, Repair
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
-from parity.layerwise.location import words
+from parity.layerwise.location import module, words
 from parity.report.terminal import COLOURS, console, new_table, number, plain, text_of, verdict_line
 
 NEIGHBOURS: Final = 1
@@ -21,6 +22,24 @@ NEIGHBOURS: Final = 1
 
 WORST: Final = 3
 """Layers shown for their excess, guilty or not."""
+
+MOST_GUILTY: Final = 6
+"""Guilty layers shown with their neighbours at most."""
+
+MIN_NAME: Final = 18
+"""Characters of a name in the table of layers that are always shown."""
+
+NUMBERS_WIDTH: Final = 76
+"""Columns of the table of layers beside those of the two names."""
+
+TOLERANCES: Final = (1e-5, 1e-4, 1e-3, 1e-2)
+"""Absolute tolerances that tests use."""
+
+NONE: Final = 0.005
+"""Share of an output's error that is none of it."""
+
+HIDES: Final = 0.1
+"""Share of a tensor's size from which what the rounding hides is worth a word."""
 
 STATUS: Final = {
     "ok": ("ok", "green"),
@@ -44,11 +63,12 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
         timing: How long each part took, too.
     """
     out = console(colour=colour, width=width)
-    out.print(verdict_line(report.verdict, report.summary), soft_wrap=True)
+    out.print(verdict_line(report.verdict, _headline(report)), soft_wrap=True)
+    _outputs(out, report.outputs, report.verdict)
     for number_, finding in enumerate(report.findings, 1):
         _finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
-    _outputs(out, report.outputs)
+    out.print()
     if report.repair is not None:
         _repair(out, report.repair)
     _coverage(out, report)
@@ -59,6 +79,18 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
     return text_of(out)
 
 
+def _headline(report: DiffReport) -> str:
+    """The summary; of a mismatch only what kinds there are, as the findings come next."""
+    errors = [one for one in report.findings if one.severity == "error"]
+    if report.verdict != "mismatch" or not errors:
+        return report.summary
+    places = {one.rule: 0 for one in errors}
+    for one in errors:
+        places[one.rule] += one.evidence.get("count", 1)
+    kinds = ", ".join(f"{rule} at {counted(count, 'place')}" for rule, count in places.items())
+    return f"The candidate does not compute what the reference computes: {kinds}."
+
+
 def _finding(out: Console, place: int, finding: Finding) -> None:
     out.print()
     head = Text.assemble((f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", finding.message)
@@ -67,66 +99,106 @@ def _finding(out: Console, place: int, finding: Finding) -> None:
         where = finding.location.get(side)
         if where:
             out.print(plain(f"   {side}: {_where(where)}"), soft_wrap=True)
-    if finding.expected or finding.observed:
+    both = [one for one in (finding.expected, finding.observed) if one]
+    if both and not any(one in finding.message for one in both):
         out.print(plain(f"   expected: {finding.expected or '–'}; observed: {finding.observed or '–'}"), soft_wrap=True)
+    if places := finding.evidence.get("places"):
+        count = finding.evidence["count"]
+        more = f" ({count} in all)" if count > len(places) else ""
+        out.print(plain(f"   places: {', '.join(places)}{more}"), soft_wrap=True)
     evidence = _evidence(finding)
     if evidence:
-        out.print(plain(f"   evidence: {evidence}", "dim"), soft_wrap=True)
+        out.print(plain(f"   evidence: {evidence}"), soft_wrap=True)
     if reproduction := finding.evidence.get("reproduction"):
         out.print(plain(f"   reproduction: {reproduction}/run.py"), soft_wrap=True)
-    for impact in finding.impact.get("outputs", ()):
-        out.print(plain(f"   impact: {_impact(impact)}"), soft_wrap=True)
-    if reason := finding.impact.get("reason"):
-        out.print(plain(f"   impact: not computed. {reason}"), soft_wrap=True)
+    for impact in _impacts(finding):
+        out.print(plain(f"   impact: {impact}"), soft_wrap=True)
     if finding.fix:
         out.print(Text.assemble(("   fix: ", "bold"), finding.fix), soft_wrap=True)
+
+
+def _impacts(finding: Finding) -> Iterator[str]:
+    """What the cause does to the outputs, or why that is not known."""
+    yield from map(_impact, finding.impact.get("outputs", ()))
+    if reason := finding.impact.get("reason"):
+        yield f"not computed. {reason}"
+    if finding.evidence.get("seen_by") == "probe":
+        yield "with these inputs no more than rounding makes; others may show it"
 
 
 def _where(place: Any) -> str:
     if isinstance(place, str):
         return place
-    parts = [words(place), place.get("op", ""), f"tensor {place['tensor']}" if place.get("tensor") else ""]
+    tensor, site = place.get("tensor", ""), place.get("site", "")
+    op = place.get("op", "")
+    known = {op, module(place), f"{module(place)}/{op.rpartition('.')[2]}"}
+    node = "" if site in known or tensor.startswith(site) else f" {site}"
+    parts = [words(place), f"{op}{node}", f"tensor {tensor}" if tensor else ""]
     return ", ".join(dict.fromkeys(part for part in parts if part))
 
 
 def _impact(one: Mapping[str, Any]) -> str:
     """What mending a cause alone does to one output."""
     error, mended, share = one["relative_error"], one["mended_relative_error"], one["share"]
-    gone = f"{share:.1%} of it is this cause's" if share > 0 else "mending this alone does not make it smaller"
-    said = f"output {one['output']} is {number(error)} of its spread off, {number(mended)} with this mended: {gone}"
+    said = f"output {one['output']} is {_off(error)}"
+    if abs(share) < NONE:
+        return f"{said}, and as much with this alone mended: none of it comes from here"
+    now = f"by {number(mended)}" if math.isfinite(error) and math.isfinite(mended) else _off(mended)
+    said += f", and {now} with this alone mended"
+    if math.isfinite(error) and math.isfinite(mended):
+        said += f": {share:.1%} of it comes from here" if share > 0 else ": the causes partly cancel"
     if one["top1_changes"]:
         changes, mended_changes = one["top1_changes"], one["mended_top1_changes"] or 0.0
         said += f"; rows with another first: {changes:.2%}, then {mended_changes:.2%}"
     return said
 
 
+def _off(relative: float) -> str:
+    return f"off by {number(relative)} of its spread" if math.isfinite(relative) else "not finite"
+
+
 def _evidence(finding: Finding) -> str:
     found = finding.evidence
     said = []
-    if (excess := found.get("excess")) is not None:
-        said.append(f"local error {number(excess)} times the noise floor")
-    if (relative := found.get("relative_error")) is not None and math.isfinite(relative):
-        said.append(f"{number(relative)} of the tensor's size")
-    if (coefficient := found.get("coefficient")) is not None and "standard_error" in found:
-        said.append(f"coefficient {coefficient:.3f} ± {number(found['standard_error'], 2)}")
-    if (bits := found.get("effective_bits")) is not None:
-        said.append(f"{bits:.1f} significant bits")
+    excess, gap = found.get("excess"), found.get("function_gap")
+    if count := found.get("not_finite"):
+        said.append(f"{counted(count, 'number')} there {'is' if count == 1 else 'are'} infinite or NaN")
+    elif excess is not None and math.isfinite(excess):
+        said.append(f"its own error is {_grouped(excess)} times what rounding makes")
+        if gap is not None and gap > excess / 2:
+            said.append("as large in float64, so it is no matter of precision")
+        if math.isfinite(relative := found.get("relative_error", math.nan)):
+            said.append(f"{number(relative)} of the tensor's size")
+    if (unequal := found.get("unequal")) is not None:
+        said.append(f"{unequal:.1%} of the numbers there are others")
+    if (share := found.get("share")) is not None:
+        said.append(f"{share:.1%} of it goes away with this mended")
+    coefficient = found.get("coefficient")
+    if share is None and coefficient is not None and found.get("standard_error", math.inf) < math.inf:
+        error = number(found["standard_error"], 2)
+        said.append(f"the error is {coefficient:.3f} ± {error} times the difference of the two functions")
     if shape := found.get("error_shape"):
         said.append(f"the error is {shape}")
-    if places := found.get("places"):
-        said.append(f"at {', '.join(places)}{' …' if found['count'] > len(places) else ''}")
     return "; ".join(said)
+
+
+def _grouped(value: float) -> str:
+    """A large number with its digits in groups, three of them significant."""
+    return f"{float(f'{value:.3g}'):,.0f}" if 100 <= value < 1e9 else number(value)
 
 
 def shown(layers: Sequence[LayerRow]) -> list[int]:
     """Positions of the layers that tell most: the guilty, their neighbours, and the worst of the others."""
     keep: set[int] = set()
-    for k, layer in enumerate(layers):
-        if layer.status in {"function", "rounding", "overflow"}:
-            keep.update(range(max(0, k - NEIGHBOURS), min(len(layers), k + NEIGHBOURS + 1)))
+    for k in _guilty(layers)[:MOST_GUILTY]:
+        keep.update(range(max(0, k - NEIGHBOURS), min(len(layers), k + NEIGHBOURS + 1)))
     by_excess = sorted(range(len(layers)), key=lambda k: -(layers[k].excess or 0.0))
     keep.update(by_excess[:WORST])
     return sorted(keep)
+
+
+def _guilty(layers: Sequence[LayerRow]) -> list[int]:
+    return [k for k, layer in enumerate(layers) if layer.status in {"function", "rounding", "overflow"}]
 
 
 def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> None:
@@ -134,10 +206,15 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         return
     kept = list(range(len(layers))) if all_layers else shown(layers)
     hidden = len(layers) - len(kept)
-    title = "Layers, each on the reference's own numbers" + (f" ({hidden} fine ones not shown)" if hidden else "")
+    title = "Layers, each on the reference's own numbers"
+    if hidden:
+        title += f" ({hidden} of {len(layers)} not shown; --all-layers shows them)"
     table = new_table(title)
-    for name in ("reference", "candidate", "operator", "inherited", "own error", "excess", "functions apart", ""):
-        table.add_column(name, justify="right" if name in {"inherited", "own error", "excess"} else "left")
+    for name in ("reference", "candidate", "operator", "inherited", "own error", "excess", ""):
+        table.add_column(
+            name, justify="right" if name in {"inherited", "own error", "excess"} else "left", no_wrap=not name
+        )
+    length = max(MIN_NAME, (out.width - NUMBERS_WIDTH) // 2)
     before = -1
     for k in kept:
         if k != before + 1:
@@ -145,13 +222,12 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         layer = layers[k]
         word, colour = STATUS[layer.status]
         table.add_row(
-            plain(layer.reference),
-            plain(layer.candidate),
-            plain(layer.op),
-            number(layer.propagated_error),
+            plain(shortened(layer.reference, length)),
+            plain(shortened(layer.candidate, length)),
+            plain(shortened(layer.op, MIN_NAME)),
+            number(layer.propagated_error) if math.isfinite(layer.propagated_error) else "not finite",
             number(layer.local_error),
             number(layer.excess),
-            number(layer.gap),
             plain(word, colour),
         )
         before = k
@@ -159,10 +235,19 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         table.add_row("…")
     out.print()
     out.print(table)
-    out.print(
-        plain("inherited: difference of the free runs, in units of the tensor's spread; excess: own error over", "dim")
-    )
-    out.print(plain("the noise floor; functions apart: distance of the two in float64, over the noise floor.", "dim"))
+    out.print(plain("inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the"))
+    out.print(plain("candidate adds on the reference's numbers; excess: that over what rounding makes."))
+    if guilty := _guilty(layers):
+        fine = counted(sum(layer.status == "ok" for layer in layers[: guilty[0]]), "tensor")
+        out.print(plain(f"Before the first of these {fine} agree; those marked ok after it only inherit their error."))
+
+
+def shortened(name: str, length: int) -> str:
+    """A name of at most so many characters, cut in its middle: its end tells most, then its beginning."""
+    if len(name) <= length:
+        return name
+    head = (length - 1) // 3
+    return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
 
 
 def _repair(out: Console, repair: Repair) -> None:
@@ -176,56 +261,88 @@ def _repair(out: Console, repair: Repair) -> None:
         out.print(plain(f"   mended: {edit}"), soft_wrap=True)
     for left in repair.left:
         out.print(plain(f"   left: {left.rule}: {left.why}"), soft_wrap=True)
-    if repair.outputs:
-        _outputs(out, repair.outputs)
+    if repair.outputs and repair.verdict is not None:
+        _outputs(out, repair.outputs, repair.verdict)
 
 
-def _outputs(out: Console, rows: Sequence[OutputRow]) -> None:
-    out.print()
+def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
     for row in rows:
-        if row.relative is None:
+        if row.relative is None or row.max_abs is None:
             out.print(plain(f"output {row.name}: not compared"))
-            continue
-        scores = ""
-        if row.top1_changes is not None and row.kl is not None:
-            scores = f"; as scores: {row.top1_changes:.2%} of rows with another first, KL {number(row.kl)}"
-        off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread"
-        out.print(plain(f"output {row.name}: off by {off}{scores}"), soft_wrap=True)
+        elif not math.isfinite(row.relative) or not math.isfinite(row.max_abs):
+            out.print(plain(f"output {row.name}: NaN or infinite on one side and not on the other"), soft_wrap=True)
+        else:
+            off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread"
+            out.print(plain(f"output {row.name}: off by {off}{_as_scores(row, verdict)}"), soft_wrap=True)
+    if said := _tolerance(rows, verdict):
+        out.print(plain(said), soft_wrap=True)
+
+
+def _as_scores(row: OutputRow, verdict: Verdict) -> str:
+    if row.top1_changes is None or row.kl is None:
+        return ""
+    changed = f"{row.top1_changes:.2%} of rows have another first" if row.top1_changes else "no row has another first"
+    ties = " (rounding decides near ties)" if row.top1_changes and verdict == "pass" else ""
+    return f"; as scores, {changed}{ties}, KL {number(row.kl)}"
+
+
+def _tolerance(rows: Sequence[OutputRow], verdict: Verdict) -> str:
+    """What a test with a fixed tolerance says of these outputs, where that is the contrary; empty otherwise."""
+    largest = max((math.inf if row.max_abs is None else row.max_abs for row in rows), default=math.inf)
+    if verdict == "mismatch" and 0 < largest <= TOLERANCES[-1]:
+        limit = next(one for one in TOLERANCES if largest <= one)
+        return f"A test with an absolute tolerance of {limit:g} would pass these outputs."
+    if verdict == "pass" and TOLERANCES[0] < largest < math.inf:
+        limit = max(one for one in TOLERANCES if one < largest)
+        return f"A test with an absolute tolerance of {limit:g} would fail them, by rounding alone."
+    return ""
 
 
 def _coverage(out: Console, report: DiffReport) -> None:
     coverage = report.coverage
-    reasons = ", ".join(f"{count} by {name}" for name, count in coverage["aligned"].items())
-    left = coverage["candidate_tensors"] - coverage["compared"] - coverage["untested"]
+    reasons = ", ".join(f"{count} by {name}" for name, count in coverage["aligned"].items() if name != "input")
+    left = max(coverage["candidate_tensors"] - coverage["compared"] - coverage["untested"], 0)
     all_of = f"{coverage['reference_tensors']} in the reference and {coverage['candidate_tensors']} in the candidate"
-    inside = f"{max(left, 0)} of the candidate's lie inside regions without a counterpart"
-    out.print(
-        plain(f"coverage: {counted(coverage['compared'], 'tensor')} compared ({reasons}) of {all_of}; {inside}"),
-        soft_wrap=True,
-    )
-    swaps = report.power.get("activation_swaps") or []
-    if swaps:
-        weakest = min(swaps, key=lambda one: one.sigma)
-        out.print(
-            plain(
-                f"power: {counted(len(swaps), 'activation')} looked at; a swap of {weakest.variant} for "
-                f"{weakest.alternative} at {weakest.scope or weakest.reference} would have shown at "
-                f"{number(weakest.sigma)} σ, at the others higher"
-            ),
-            soft_wrap=True,
-        )
-    visible = [layer.visible for layer in report.layers if layer.visible is not None]
-    if visible:
-        said = f"power: another function shows at a compared tensor from {number(max(visible))} of the tensor's size on"
-        out.print(plain(f"{said}, at half of them from {number(statistics.median(visible))}"), soft_wrap=True)
+    inside = f"; {counted(left, 'step')} of the candidate seen only through what comes of them" if left else ""
+    untested = f"; {coverage['untested']} aligned but not compared" if coverage["untested"] else ""
+    said = f"coverage: {counted(coverage['compared'], 'tensor')} compared of {all_of} (aligned {reasons or 'none'})"
+    out.print(plain(f"{said}{inside}{untested}"), soft_wrap=True)
+    _power(out, report)
     for note in report.notes:
         out.print(plain(f"note: {note}", "dim"), soft_wrap=True)
 
 
+def _power(out: Console, report: DiffReport) -> None:
+    """The least that would have been seen."""
+    swaps = report.power.get("activation_swaps") or []
+    if swaps:
+        weakest = min(swaps, key=lambda one: one.sigma)
+        swap = f"a swap of {weakest.variant} for {weakest.alternative} at {weakest.scope or weakest.reference}"
+        seen = f"would have stood out by {_grouped(weakest.sigma)} standard deviations"
+        if weakest.sigma < SEEN:
+            seen = "could not have been seen by these inputs alone: there the two are the same"
+        elif len(swaps) > 1:
+            seen += ", at the others by more"
+        out.print(plain(f"power: {counted(len(swaps), 'activation')} looked at; {swap} {seen}"), soft_wrap=True)
+    visible = [(layer.visible, layer.reference) for layer in report.layers if layer.visible is not None]
+    if visible:
+        middle, (most, place) = statistics.median(value for value, _ in visible), max(visible)
+        hidden = "; what is smaller is lost in the rounding there" if most > HIDES else ""
+        said = f"power: another function shows from {number(middle)} of a tensor's size on at half of the tensors"
+        out.print(plain(f"{said}, from {number(most)} on at the least telling one, {place}{hidden}"), soft_wrap=True)
+
+
 def _proof(out: Console, proof: Proof) -> None:
     out.print()
+    for failure in proof.failed:
+        out.print(plain(f"not tried: {failure}", "yellow"), soft_wrap=True)
     if proof.catch_rate is None:
-        out.print(plain("proof: this model has no place for any of the known faults"), soft_wrap=True)
+        said = (
+            "none of the known faults could be put in"
+            if proof.failed
+            else "this model has no place for any known fault"
+        )
+        out.print(plain(f"proof: {said}"), soft_wrap=True)
         return
     caught = sum(one.caught for one in proof.injected)
     table = new_table(f"Known faults put into a copy of the reference: {caught} of {len(proof.injected)} caught")

@@ -1,6 +1,7 @@
 """A few numbers of a tensor that do not depend on the order of its elements, by which counterparts are looked for."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,9 +9,16 @@ import numpy as np
 
 from parity.adapter import Array
 from parity.compare import native
+from parity.dtypes import FLOAT_DTYPES
 
 BLOCK: Final = 1 << 13
 """Elements at a time: few enough that a BLAS does not split their scalar product over threads of its own."""
+
+HALF: Final = frozenset(FLOAT_DTYPES[name] for name in ("float16", "bfloat16"))
+"""Types whose numbers are all numbers of float32, where C sums them."""
+
+HALF_BLOCK: Final = 1 << 16
+"""Elements of these at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +61,22 @@ def signature(array: Array) -> Signature:
     flat = np.asarray(array).reshape(-1)
     if flat.size and native.available():
         found = native.Moments(low=math.inf, high=-math.inf)
-        if native.add_moments(flat, None, found):
+        if all(native.add_moments(block, None, found) for block in _widened(flat)):
             mean, rms = found.sum / flat.size, math.sqrt(found.squares / flat.size)
             return Signature(flat.size, flat.size, mean, rms, found.low, found.high)
     total = _Sums(unit=_unit(flat))
     for start in range(0, flat.size, BLOCK):
         total.add(flat[start : start + BLOCK])
     return total.signature(flat.size)
+
+
+def _widened(flat: Array) -> Iterator[Array]:
+    """Blocks in float32 of numbers in half as many bits; others as they are."""
+    if flat.dtype not in HALF:
+        yield flat
+        return
+    for start in range(0, flat.size, HALF_BLOCK):
+        yield flat[start : start + HALF_BLOCK].astype(np.float32)
 
 
 def _unit(flat: Array) -> float:

@@ -187,19 +187,28 @@ class TraceWriter:
         self._shard += 1
         return number
 
-    def finish(self, ends: Traced, weights: Mapping[str, Array], facts: Mapping[str, Any]) -> Trace:
+    def finish(
+        self,
+        ends: Traced,
+        weights: Mapping[str, Array],
+        facts: Mapping[str, Any],
+        known: Mapping[str, TensorEntry] | None = None,
+    ) -> Trace:
         """Writes what is pending and then the manifest, which makes the trace whole.
 
         Args:
             ends: Of the traced run.
             weights: Of the session; read one after the other.
             facts: What else the manifest is to hold; JSON values.
+            known: What an earlier trace of the session has of its weights: those not stored are not read again.
         """
         read = dict.fromkeys(name for site in self.sites for name in site.inputs if name and name not in self.tensors)
         read.update(dict.fromkeys(name for name in ends.outputs.values() if name not in self.tensors))
         kept = {}
         for name in read:
-            if name in weights:
+            if known and name in known and known[name].shard is None:
+                kept[name] = known[name]
+            elif name in weights:
                 array = np.asarray(weights[name])
                 kept[name] = self._entry(name, array, stored=array.size <= SMALL)
         self._flush()

@@ -512,6 +512,28 @@ def test_weights_in_external_files_are_read_from_the_folder_of_the_model(tmp_pat
         adapter.open(str(path), {})
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is told by Linux")
+def test_weights_that_were_read_do_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"w{k}" for k in range(8)]
+    text = "".join(f"t{k + 1} = Add (t{k}, {name}) " for k, name in enumerate(names)).replace("t8 =", "y =")
+    numbers = {name: floats(2**20) + k for k, name in enumerate(names)}
+    path = tmp_path / "model.onnx"
+    onnx.save(model(f"g (float[{2**20}] t0) => (float[{2**20}] y) {{ {text} }}", numbers), path)
+    monkeypatch.setattr("parity_adapters.onnxruntime.weights.READ", 2**22)
+    with adapter.open(str(path), {"optimization": "none"}) as session:
+        before = mapped_memory()
+        sites, _, ends = traced(session, {"t0": floats(2**20)})
+        assert (len(sites), ends.notes) == (8, ())
+        assert all(np.array_equal(session.weights()[name], numbers[name]) for name in names)
+        assert mapped_memory() - before < 4 * 2**22
+
+
+def mapped_memory() -> int:
+    """Bytes of files that are in this process's memory."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssFile:")[1].split()[0]) * 1024
+
+
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/passwd", "C:\\weights.bin", "a/../../weights.bin", ""])
 def test_weights_outside_the_folder_of_the_model_are_refused(tmp_path: Path, location: str) -> None:
     graph = model("g (float[4] x) => (float[4] y) { y = Add (x, w) }")

@@ -109,6 +109,9 @@ def test_a_mismatch_in_json(models: Path) -> None:
     assert {"excess", "coefficient", "standard_error", "max_abs"} <= set(finding["evidence"])
     assert document["first_divergence"]["reference"] == finding["location"]["reference"]
     assert finding["message"] in document["summary"]
+    (impact,) = finding["impact"]["outputs"]
+    assert impact["output"] == "y"
+    assert impact["share"] > 0.99
     assert all(set(row) >= LAYER_KEYS for row in document["layers"])
     assert {row["reference"]: row["status"] for row in document["layers"]}["g"] == "function"
     (output,) = document["outputs"]
@@ -212,9 +215,11 @@ def test_a_mismatch_in_text(parity, traces: Path) -> None:
     two = traces / "erf.trace", traces / "tanh.trace"
     code, out, err = parity("diff", *two, "--all-layers")
     assert (code, err) == (1, "")
-    assert out.startswith("MISMATCH  The candidate does not compute what the reference computes.")
+    assert out.startswith("MISMATCH  The candidate does not compute what the reference computes: ")
+    assert ": activation-variant at 1 place.\noutput y: off by " in out, "what differs and by how much comes first"
     assert "1. activation-variant" in out
-    assert "expected: gelu_erf; observed: gelu_tanh" in out
+    assert "the candidate computes gelu_tanh where the reference computes gelu_erf" in out
+    assert "expected: " not in out, "the message has said it"
     assert "fix: " in out
     assert "not shown" not in out
     assert "note: Both sides are recorded traces" in out

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from parity_faults.architectures import ARCHITECTURES
 from parity_faults.kinds import KINDS
@@ -18,6 +19,15 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "fault_matrix.py"
 
 BELOW = {("relu-capped", "recurrent")}
 """Faults that these inputs do not reach: nothing there is above 6."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +43,6 @@ def test_every_kind_applies_somewhere_and_everywhere_with_its_near_miss(every):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_faults_change_the_function_and_near_misses_do_not(every, architecture):
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
     for cell in every:
         if cell.architecture == architecture and (cell.fault.kind, architecture) not in BELOW:
             gap = difference(cell)
@@ -49,8 +57,8 @@ def test_the_seed_draws_the_places(every):
 
 
 CELLS = (
-    ("onnxruntime", "encoder", "gelu-tanh", "layers.1.mlp.activation"),
-    ("jax", "vit", "norm-epsilon", "layers.0.norm1"),
+    ("onnxruntime", "recurrent", "weight-scaled", "mlp.up"),
+    pytest.param("jax", "vit", "norm-epsilon", "layers.0.norm1", marks=pytest.mark.slow),
     ("tensorflow", "convnet", "pooling-divisor", "pool"),
 )
 
@@ -66,19 +74,12 @@ def test_a_fault_is_named_in_its_place_and_its_near_miss_is_quiet(pair, architec
     assert not told["unexplained"]
 
 
-def test_another_place_is_not_the_right_one():
-    cell = Cell("onnxruntime", "recurrent", Fault("weight-scaled", "mlp.up", "faulty"), 0)
-    result = run_cell(cell)
-    assert result.right, line(result)
-    assert not any("mlp.down" in str(one["location"]) for one in result.findings)
-
-
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
 
 
 def test_the_script_lists_and_refuses():
-    told = run("--list", "--kinds", "gru-reset")
+    told = run("--list", "--kinds", "gru-reset", "--architectures", "vit,recurrent")
     assert told.returncode == 0, told.stderr
     assert len(told.stdout.splitlines()) == 2 * len(CANDIDATES)
     assert "recurrent gru-reset rewritten at gru" in told.stdout

@@ -68,7 +68,7 @@ def test_plain_values(value: object, expected: object) -> None:
 
 def test_a_finding_has_the_fields_of_the_contract() -> None:
     assert set(to_json(finding("note"))) == {
-        "rule", "severity", "message", "fix", "location", "expected", "observed", "evidence",
+        "rule", "severity", "message", "fix", "location", "expected", "observed", "evidence", "impact",
     }  # fmt: skip
 
 

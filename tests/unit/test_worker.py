@@ -36,6 +36,10 @@ def threads(adapter):
     yield Message({"threads": os.environ["OMP_NUM_THREADS"]})
 
 
+def variable(adapter, name):
+    yield Message({"value": os.environ.get(name)})
+
+
 def modules(adapter):
     import json
     yield Message({"numpy": np.__file__, "json": json.__file__, "path": sys.path})
@@ -177,6 +181,19 @@ def test_a_worker_answers_call_after_call(jobs: str) -> None:
         assert [one.data["number"] for one in worker.call(f"{jobs}:count", {"upto": 100})] == list(range(100))
         (message,) = worker.call(f"{jobs}:threads", {})
         assert message.data == {"threads": "3"}
+
+
+@pytest.mark.parametrize(
+    ("lean", "own", "found"), [(False, None, None), (True, None, str(2**20)), (True, "65536", "65536")]
+)
+def test_a_lean_worker_gives_large_memory_back(jobs: str, monkeypatch, lean: bool, own, found) -> None:
+    name = "MALLOC_MMAP_THRESHOLD_"
+    monkeypatch.delenv(name, raising=False)
+    if own is not None:
+        monkeypatch.setenv(name, own)
+    with Worker("numpy", timeout=20, lean=lean) as worker:
+        (message,) = worker.call(f"{jobs}:variable", {"name": name})
+    assert message.data == {"value": found}, "what the user set goes first"
 
 
 def test_a_job_that_prints_and_one_that_reads_do_not_disturb_the_frames(jobs: str) -> None:

@@ -16,9 +16,15 @@ from parity.errors import InputError
 from parity_adapters.onnxruntime.opening import Options, Source
 from parity_adapters.onnxruntime.sessions import reason, session_options
 
-_WEIGHTS: Final = "weights.bin"
 _LARGE: Final = 1024
 """Weights of more bytes are saved beside the graph, from where they are read when they are needed."""
+
+_SAVING: Final = {
+    "session.optimized_model_external_initializers_file_name": "weights.bin",
+    "session.optimized_model_external_initializers_min_size_in_bytes": str(_LARGE),
+    "session.disable_prepacking": "1",  # the graph is the same without, and it never runs
+}
+"""Configuration entries of the session that saves the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +50,28 @@ def capture(source: Source, chosen: Options) -> Production:
     """
     given = str(source.path) if source.path else _serialized(source)
     folder = TemporaryDirectory(prefix="parity-onnxruntime-", ignore_cleanup_errors=True)
-    options = session_options(level=chosen.level, threads=chosen.threads)
     saved = Path(folder.name) / "optimised.onnx"
-    options.optimized_model_filepath = str(saved)
-    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", str(_LARGE))
-    if source.path is None and source.folder is not None:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(source.folder))
     try:
-        for key, value in chosen.config:
+        options = _options(source, chosen)
+        options.optimized_model_filepath = str(saved)
+        for key, value in _SAVING.items():
             options.add_session_config_entry(key, value)
-        session = ort.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        # A session that saves its graph keeps the weights twice: it is another one than what runs.
+        ort.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         optimised = onnx.load(saved, load_external_data=False)
+        session = ort.InferenceSession(given, _options(source, chosen), providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         folder.cleanup()
         raise _refused(source, error) from error
     return Production(session, optimised, folder)
+
+
+def _options(source: Source, chosen: Options) -> ort.SessionOptions:
+    """Of the production session."""
+    options = session_options(level=chosen.level, config=chosen.config, threads=chosen.threads)
+    if source.path is None and source.folder is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(source.folder))
+    return options
 
 
 def _serialized(source: Source) -> bytes:

@@ -97,6 +97,7 @@ class OnnxRuntimeSession:
 
         def emit(step: Step, made: Mapping[str, OrtValue]) -> None:
             self._steps[step.site.name] = step
+            self._weights.count(step.site.inputs)
             self._blocked |= step.blocked
             arrays = {name: to_numpy(value) for name, value in made.items()}
             self._dtypes.update({name: array.dtype for name, array in arrays.items()})

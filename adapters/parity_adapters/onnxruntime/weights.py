@@ -1,10 +1,11 @@
 """Initializers of a captured graph: as tensors for ONNX Runtime, and as arrays for everybody else."""
 
-from collections.abc import Iterator, Mapping
+import mmap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
 import onnx
@@ -12,6 +13,9 @@ from onnx import external_data_helper, helper, numpy_helper
 
 from parity.adapter import Array
 from parity_adapters.onnxruntime import blocks
+
+READ: Final = 64 * 2**20
+"""Bytes of mapped weights after which what was read of them is let go: it counts as memory of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Weights(Mapping[str, Array]):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, mmap.mmap] = {}
+        self._read = 0
         self._stored: dict[str, Weight] = {}
         self._made: dict[str, Array] = {}
         self._views: dict[str, blocks.View] = {}
@@ -73,7 +78,19 @@ class Weights(Mapping[str, Array]):
 
     def weight(self, name: str) -> Weight | None:
         """The initializer of that name, or None."""
+        self.count([name])
         return self._stored.get(name)
+
+    def count(self, names: Iterable[str]) -> None:
+        """Notes which tensors are read; once that is much, lets go of what is in memory of the files of weights."""
+        found = [self._stored[name] for name in names if name in self._stored]
+        size = sum(weight.nbytes for weight in found if weight.mapped is not None)
+        self._read += size
+        if self._read <= READ or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        self._read = size
+        for file in self._files.values():
+            file.madvise(mmap.MADV_DONTNEED)
 
     def replaced(self, name: str, array: Array) -> Weight:
         """An initializer to stand in the place of the one called ``name``, with other numbers."""
@@ -94,17 +111,21 @@ class Weights(Mapping[str, Array]):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location, offset = entries["location"], int(entries.get("offset", "0"))
         if location not in self._files:
-            self._files[location] = np.memmap(self._folder / location, mode="r", dtype=np.uint8)
+            with (self._folder / location).open("rb") as file:
+                self._files[location] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         length = int(entries.get("length", prod(tensor.dims) * dtype.itemsize))
-        mapped: Array = self._files[location][offset : offset + length].view(np.ndarray)
+        mapped: Array = np.frombuffer(self._files[location], np.uint8, length, offset)
         shaped: Array = mapped.view(dtype).reshape(tuple(tensor.dims))
         return shaped
 
     def __getitem__(self, name: str) -> Array:
         if name in self._made:
             return self._made[name]
-        return self.shown(name, self._stored[name])
+        weight = self.weight(name)
+        if weight is None:
+            raise KeyError(name)
+        return self.shown(name, weight)
 
     def __contains__(self, name: object) -> bool:
         return name in self._stored or name in self._made

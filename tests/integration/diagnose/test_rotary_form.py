@@ -74,3 +74,30 @@ def test_permuted_weights_that_match_the_other_pairing(reference, diagnosed):
     free = dict(zip(other.__code__.co_freevars, (cell.cell_contents for cell in other.__closure__), strict=True))
     free["w"].update({name: free["w"][name][:, order] for name in "qk"})
     assert not diagnosed(reference, other, x=X)
+
+
+class Rotated(nn.Module):
+    """Attention whose pairs are taken by a function; both spellings have operators of the same names in between."""
+
+    def __init__(self, taken, joined) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k, self.v, self.o = (nn.Linear(16, 16, bias=False) for _ in range(4))
+        self.taken, self.joined = taken, joined
+
+    def turned(self, x):
+        turn = torch.tensor(angles(10000.0))
+        first, second = self.taken(x)
+        one = first * turn.cos() - second * turn.sin()
+        return self.joined(one, first * turn.sin() + second * turn.cos())
+
+    def forward(self, x):
+        q, k, v = (part(x).view(2, 5, 2, 8).transpose(1, 2) for part in (self.q, self.k, self.v))
+        return self.o(scaled_dot_product_attention(self.turned(q), self.turned(k), v).transpose(1, 2).flatten(2))
+
+
+def test_operators_of_the_same_names_are_no_findings_of_their_own(diagnosed) -> None:
+    by_halves = Rotated(lambda x: x.chunk(2, -1), lambda one, two: torch.cat([one, two], -1))
+    by_pairs = Rotated(lambda x: (x[..., ::2], x[..., 1::2]), lambda one, two: torch.stack([one, two], -1).flatten(-2))
+    (found,) = diagnosed(by_halves.eval(), by_pairs.eval(), x=X)
+    assert (found.rule, found.expected, found.observed) == ("rotary-form", "rotate half", "interleaved pairs")

@@ -1,10 +1,11 @@
 """Regions: what lies between aligned tensors on both sides, from the same ones on."""
 
 import numpy as np
+import pytest
 
 from parity.align.alignment import Alignment, Pair
 from parity.align.layout import Layout
-from parity.align.regions import find_region
+from parity.align.regions import FAR, find_region
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 PLAIN = Layout.reshaped((2, 3), (2, 3))
@@ -90,9 +91,20 @@ def test_a_branching_graph_is_in_execution_order_and_once(toy) -> None:
     assert region(one, one, {"x": "x", "d": "d"}, "d") == (["x"], ["a", "b", "c", "d"], ["a", "b", "c", "d"])
 
 
-def test_what_one_side_alone_reads_is_no_reason_to_go_back_to_the_inputs(toy) -> None:
-    one = chain(toy, "a", "b")
-    one("add", "a", "b", to="c")
-    two = chain(toy, "p", "q", "s")  # the sum is left out
-    pairs = {"x": "x", "a": "p", "b": "q", "c": "s"}
-    assert region(one, two, pairs, "c") == (["a", "b"], ["c"], ["s"])
+@pytest.mark.parametrize("length", [2, 30])
+def test_what_one_side_alone_reads_is_no_reason_to_go_far_back(toy, length) -> None:
+    names = [f"a{k}" for k in range(length)]
+    one, two = chain(toy, *names, "b"), chain(toy, *names, "b", "c")
+    one("add", names[-1], "b", to="c")  # the candidate leaves this sum out
+    pairs = {"x": "x", **{name: name for name in (*names, "b")}, "c": "c"}
+    far = length > FAR
+    expected = [names[-1], "b"] if far else ["x", "b"]
+    assert region(one, two, pairs, "c") == (expected, ["c"] if far else [*names, "c"], ["c"])
+
+
+def test_what_the_candidate_makes_later_is_no_start(toy) -> None:
+    names = [f"a{k}" for k in range(FAR + 2)]
+    one, two = chain(toy, *names, "b"), chain(toy, "b", "c", *names)  # the candidate's layers are in another order
+    one("add", names[-1], "b", to="c")
+    pairs = {"x": "x", **{name: name for name in (*names, "b")}, "c": "c"}
+    assert region(one, two, pairs, "c") == (["x", "b"], [*names, "c"], ["c"])

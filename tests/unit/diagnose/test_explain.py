@@ -112,3 +112,16 @@ def test_a_cause_that_cannot_be_examined_leaves_what_it_had_and_the_others() -> 
 
     found = explain(Case(), [breaks_off, lambda _: iter([cause("b", 0.45)])])
     assert [one.rule for one in found.causes] == ["a", "b"]
+
+
+def test_a_cause_that_breaks_does_not_keep_the_others_from_being_tried() -> None:
+    def broken():
+        yield cause("a", 0.1)
+        raise KeyError("graph")
+
+    with pytest.warns(UserWarning, match="KeyError: 'graph'"):
+        names, _, _, _ = explained(broken(), [cause("b", 1.0)])
+    assert names == ["b"]
+    with pytest.warns(UserWarning, match="IndexError: axis"):
+        names, _, _, _ = explained([cause("a", 1.0, IndexError("axis")), cause("b", 1.0)])
+    assert names == ["b"]

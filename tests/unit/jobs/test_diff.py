@@ -225,10 +225,23 @@ def test_both_reports_of_it_can_be_read(toy, approximate: str) -> None:
     text = render(report, colour=False, width=120, all_layers=True)
     for row in report.layers:
         assert row.reference in text
-    assert report.summary in text.replace("\n", " ")
+    for said in [one.message for one in report.findings] or [report.summary]:
+        assert said in text.replace("\n", " ")
     document = json.loads(to_json("diff", report))
     assert document["verdict"] == report.verdict
     assert len(document["layers"]) == 3
+
+
+def test_the_time_of_each_part(toy) -> None:
+    report = diff(network(toy), network(toy, approximate="tanh"), {"x": X}, options=DiffOptions(prove=True))
+    parts = {f"{role}, {run}" for role in ("reference", "candidate") for run in ("plain run", "recorded run")}
+    parts |= {"start-up", "alignment", "candidate, forced", "reference, exact", "closer look", "diagnosis", "impact"}
+    assert set(report.timing) >= {*parts, "proof", "total"}
+    assert report.timing["total"] == max(report.timing.values())
+    assert "seconds" not in render(report, colour=False, width=120)
+    text = render(report, colour=False, width=120, timing=True)
+    for part in report.timing:
+        assert part in text
 
 
 def test_a_trace_in_place_of_either_side(toy, tmp_path) -> None:

@@ -1,9 +1,11 @@
 """Places, in the words of either side."""
 
+from pathlib import Path
+
 import pytest
 
 from parity.graph import Site
-from parity.layerwise.location import MOST_NAMES, common_scope, location, module, words
+from parity.layerwise.location import MOST_NAMES, common_scope, location, module, near, words
 
 
 def site(name: str, scope: str = "", source: str | None = None, labels: tuple[str, ...] = ()) -> Site:
@@ -64,3 +66,26 @@ def test_a_place_without_a_module_is_its_operator() -> None:
     assert module({"scope": "", "site": "s", "tensor": "t"}) == "s"
     assert module({"tensor": "t"}) == "t"
     assert module({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"scope": "0.act", "source": "m.py:1"}, "0.act (m.py:1)"),
+        ({"scope": "0", "source": "m.py:1"}, "module 0 (m.py:1)"),
+        ({"scope": "", "site": "mul_2", "source": "m.py:1"}, "m.py:1 (mul_2)"),
+        ({"site": "node"}, "node"),
+        ({"output": "y"}, "y"),
+        ({}, ""),
+    ],
+)
+def test_a_place_in_words(place: dict[str, str], said: str) -> None:
+    assert words(place) == said
+
+
+def test_a_file_below_here_is_told_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert near(f"{tmp_path}/models/m.py:12") == "models/m.py:12"
+    assert near("/elsewhere/m.py:12") == "/elsewhere/m.py:12"
+    assert near("transformers/activations.py:89") == "transformers/activations.py:89"
+    assert near("") == ""

@@ -27,6 +27,18 @@ def test_of_every_dtype(dtype) -> None:
     assert found.spread == pytest.approx(wide.std())
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_is_summed_block_by_block(dtype) -> None:
+    array = RANDOM.standard_normal(200_001).astype(dtype)
+    wide = array.astype(np.float64)
+    found = signature(array)
+    assert found.mean == pytest.approx(wide.mean(), rel=1e-9)
+    assert found.rms == pytest.approx(math.sqrt(np.square(wide).mean()), rel=1e-12)
+    assert (found.low, found.high) == (wide.min(), wide.max())
+    array[150_000] = np.inf
+    assert (signature(array).count, signature(array).finite) == (200_001, 200_000)
+
+
 def test_of_complex_numbers_are_their_parts() -> None:
     array = np.array([1 + 2j, 3 - 4j], np.complex64)
     assert signature(array) == signature(np.array([1, 2, 3, -4], np.float32))

@@ -71,6 +71,16 @@ def test_special_values_keep_their_bits(tmp_path: Path) -> None:
     assert_same(read_trace(tmp_path).array("t"), array)
 
 
+def test_large_weights_that_are_known_are_not_read_again(tmp_path: Path) -> None:
+    large = numbers("float32", (store.SMALL + 1,))
+    first = written(tmp_path / "first", {"y": numbers("float32")}, {"w": large, "b": numbers("float32")})
+    writer = TraceWriter(tmp_path / "second")
+    writer(site("relu", ("w", "b"), ("y",)), {"y": numbers("float32")})
+    trace = writer.finish(ENDS, {"w": np.zeros_like(large), "b": numbers("float32")}, {}, known=first.weights)
+    assert trace.weights["w"] == first.weights["w"]
+    assert_same(read_trace(trace.folder).array("b"), numbers("float32"))
+
+
 def test_sites_ends_weights_and_facts_come_back(tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path)
     first = site("add", ("x", "", "w"), ("y",), attributes={"axes": [0, -1]}, source="m.py:3", labels=("/add",))
@@ -108,6 +118,50 @@ def test_numbers_are_spread_over_shards(tmp_path: Path, monkeypatch: pytest.Monk
     for name, array in arrays.items():
         assert_same(trace.array(name), array)
     assert_same(trace.array("w"), numbers("float32"))
+
+
+def test_a_large_tensor_is_a_shard_of_its_own_and_the_order_stays(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "LARGE", 40)
+    monkeypatch.setattr(store, "SHARD", 100)
+    sizes = [1, 20, 2, 3, 30, 10, 9, 9, 9, 1]  # of float32: from 10 on they are large
+    arrays = {f"t{k}": np.full(size, k, np.float32) for k, size in enumerate(sizes)}
+    written(tmp_path, arrays)
+    held = [list(read_shard(path)) for path in sorted(tmp_path.glob("*.safetensors"))]
+    assert held == [["t0"], ["t1"], ["t2", "t3"], ["t4"], ["t5"], ["t6", "t7", "t8"], ["t9"]]
+    for name, array in arrays.items():
+        assert_same(read_trace(tmp_path).array(name), array)
+
+
+@pytest.mark.parametrize("moved", [lambda a: a.T, lambda a: a[::2], lambda a: np.broadcast_to(a[:1], a.shape)])
+def test_a_large_tensor_that_lies_scattered_in_memory(tmp_path: Path, monkeypatch, moved) -> None:
+    monkeypatch.setattr(store, "LARGE", 1)
+    array = moved(np.arange(12, dtype=np.float32).reshape(4, 3))
+    written(tmp_path, {"t": array})
+    assert_same(read_trace(tmp_path).array("t"), np.ascontiguousarray(array))
+
+
+def test_only_so_many_shards_are_open_at_a_time(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "LARGE", 1)
+    monkeypatch.setattr(store, "OPEN", 3)
+    arrays = {f"t{k}": np.full(4, k, np.float32) for k in range(8)}
+    written(tmp_path, arrays)
+    trace = read_trace(tmp_path)
+    kept = {}
+    for name in [*arrays, *reversed(arrays), "t0", "t7", "t0"]:
+        kept[name] = trace.array(name)
+        assert len(trace._shards) <= 3
+        assert_same(trace.read(name), arrays[name])
+    for name, array in kept.items():
+        assert_same(array, arrays[name])
+
+
+def test_numbers_that_are_read_are_memory_of_their_own(tmp_path: Path) -> None:
+    written(tmp_path, {"t": numbers("float32")})
+    trace = read_trace(tmp_path)
+    trace.read("t")[:] = 0
+    assert_same(trace.read("t"), numbers("float32"))
+    with pytest.raises(KeyError):
+        trace.read("nowhere")
 
 
 def test_only_small_weights_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
