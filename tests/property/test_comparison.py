@@ -132,7 +132,7 @@ def test_averages_are_those_of_the_definitions_within_rounding(pair):
         assert found.cosine == pytest.approx(math.fsum(r * c) / norm, abs=1e-13)
     if found.snr_db is not None:
         decades = math.log10(math.fsum(r * r)) - math.log10(math.fsum(d * d))  # their quotient may overflow
-            assert found.snr_db == pytest.approx(10 * decades, abs=1e-9)
+        assert found.snr_db == pytest.approx(10 * decades, abs=1e-9)
 
 
 def exact_part(comparison):
