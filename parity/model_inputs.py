@@ -71,11 +71,13 @@ def given_inputs(inputs: Any) -> dict[str, Array]:
         return read_inputs(Path(inputs))
     if isinstance(inputs, tuple):
         inputs = {f"input_{k}": one for k, one in enumerate(inputs)}
-    if not isinstance(inputs, Mapping) or not inputs:
+    if not isinstance(inputs, Mapping):
         raise InputError(
             f"Inputs of type {type(inputs).__name__} cannot be used.",
             hint='Give them by name, as in {"x": array}, as a tuple in call order, or as the path of an .npz file.',
         )
+    if not inputs:
+        raise InputError("There is no array in these inputs.", hint='Give each by name, as in {"x": array}.')
     return {str(name): _array(str(name), value) for name, value in inputs.items()}
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -96,11 +96,12 @@ def polygraphy(reference: Path, candidate: Path, inputs: Path) -> Run:
         how += ["--load-outputs", outputs, "--save-accuracy-results", results, "--infinities-compare-equal"]
         second = run([*command, str(candidate), *how], codes=(0, 1))
         (_, (found,)) = json.loads(Path(results).read_text())["lst"][0]["lst"][0]
-    failed = {name: one for name, one in found.items() if not (one and one["passed"])}  # false for another shape
-    far = [name for name, one in failed.items() if not (one and one["max_absdiff"] <= LOOSE)]
+    failed = {name: one for name, one in found.items() if not (one and one["passed"])}
+    shapes = sum(not one for one in failed.values())  # matched by name, and not compared
+    far = sum(bool(one) and not one["max_absdiff"] <= LOOSE for one in failed.values())
     said = {
         "verdict": f"{'FAILED' if second.code else 'PASSED'}: {len(failed)} of {len(found)} matched tensors"
-        f" ({len(far)} by more than {LOOSE:g})",
+        f" ({shapes} of another shape, {far} by more than {LOOSE:g})",
         "cause": "–",
         "place": f"first: {next(iter(failed))}" if failed else "–",
     }
@@ -129,19 +130,19 @@ def verification(program: Path, model: Path, inputs: Path) -> Run:
 
 
 def interleaved(
-    jobs: Mapping[tuple[str, str], Callable[[], Any]], repeats: int, patience: float
+    jobs: Mapping[tuple[str, str], Callable[[], Any]], repeats: int, once: Collection[str] = ()
 ) -> dict[tuple[str, str], list[Any]]:
     """What each job returned, run in turns, so that a busy machine slows all alike.
 
     Args:
         jobs: By name and what it is run on.
         repeats: Turns.
-        patience: Seconds from which a contender is not run again.
+        once: Names of those that are run in the first turn only.
     """
     found: dict[tuple[str, str], list[Any]] = {name: [] for name in jobs}
     for turn in range(repeats):
         for name, job in jobs.items():
-            if turn and getattr(found[name][0], "seconds", 0.0) > patience:
+            if turn and name[0] in once:
                 continue
             print(f"{turn + 1}/{repeats} {', '.join(name)}", file=sys.stderr, flush=True)
             found[name].append(job())

@@ -14,13 +14,13 @@ from parity_benchmarks.contenders import MODELS, Plain, Run, interleaved, parity
 from parity_benchmarks.processes import python, run
 from parity_benchmarks.tables import TIMES, megabytes, memory, seconds, table, within
 
-PATIENCE: Final = 60.0
-"""Seconds from which a contender is run once only."""
-
 PARITY: Final = "parity diff, torch → ONNX"
 PARITY_ONNX: Final = "parity diff, ONNX → ONNX"
 POLYGRAPHY: Final = "Polygraphy, ONNX → ONNX"
 VERIFICATION: Final = "torch.onnx.verification"
+
+ONCE: Final = frozenset({VERIFICATION})
+"""Contenders that are run once, whatever the repeats: they take minutes."""
 
 SIDES: Final[Mapping[str, tuple[str, str]]] = {
     PARITY: ("torch", "clean"),
@@ -80,7 +80,7 @@ def measure(repeats: int) -> Peers:
                 (POLYGRAPHY, pair): partial(polygraphy, files["reference"], files[pair], inputs),
                 (VERIFICATION, pair): partial(verification, folder / "clean.pt2", graph, inputs),
             }
-        found = interleaved(jobs, repeats, PATIENCE)
+        found = interleaved(jobs, repeats, ONCE)
     return Peers(
         plain={name: found.pop(("plain", name)) for name in plains},
         runs=found,
@@ -109,16 +109,15 @@ def _times(peers: Peers) -> Table:
     for (contender, pair), runs in peers.runs.items():
         work, forwards = statistics.median(one.work for one in runs), peers.forwards(contender)
         starts = [one.start_up for one in runs if one.start_up is not None]
-        times = f"{work / forwards:.1f} ×"
         made.add_row(
             contender,
             pair,
             str(len(runs)),
             seconds(statistics.median(one.seconds for one in runs)),
             seconds(statistics.median(starts) if starts else None),
-            seconds(work),
+            seconds(work if starts else None),
             seconds(forwards),
-            within(work / forwards, TIMES, times) if starts else times,
+            within(work / forwards, TIMES, f"{work / forwards:.1f} ×") if starts else "–",
         )
     return made
 

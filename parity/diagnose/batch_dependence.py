@@ -110,7 +110,8 @@ def _one_by_one(part: Part, axes: Mapping[str, int], target: int, size: int) -> 
 
 
 def _alike(a: Float64, b: Float64) -> bool:
-    return np.allclose(a, b, rtol=SAME, atol=SAME * float(np.max(np.abs(b), initial=0.0)), equal_nan=True)
+    largest = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b)))
+    return np.allclose(a, b, rtol=SAME, atol=SAME * largest, equal_nan=True)
 
 
 def _set(numbers: Float64) -> Repair:

@@ -141,6 +141,8 @@ def _resize(part: Part, source: str, target: str, sites: tuple[str, ...], first:
     axes = tuple(axis for axis in range(x.ndim) if x.shape[axis] != y.shape[axis])
     sizes = tuple((x.shape[axis], y.shape[axis]) for axis in axes)
     some, made = _some(x, axes), _some(y, axes)
+    if not (np.isfinite(some).all() and np.isfinite(made).all()):
+        return None
     for form in ([first] if first is not None else []) + [*forms()]:
         if np.allclose(form.apply(some, axes, [after for _, after in sizes]), made, rtol=0, atol=_limit(some)):
             return Resize(sites, source, target, axes, sizes, form)

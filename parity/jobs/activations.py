@@ -165,6 +165,11 @@ class ActivationList(Sequence[ActivationSite]):
         """
         found = tuple(site for site in self.sites if fits(site.name, pattern) or fits(site.scope, pattern))
         if not found:
+            if not self.sites:
+                raise InputError(
+                    "This model ran no activation on the inputs that it was listed with.",
+                    hint="Call parity.activations(model, inputs) with inputs that reach one.",
+                )
             known = [site.scope or site.name for site in self.sites]
             raise InputError.unknown("activation", pattern, known)
         return found
@@ -399,7 +404,12 @@ def replace_activation(
     """
     adapter = _adapter(model)
     wanted = parse(variant) if isinstance(variant, str) else variant
-    given = [sites] if isinstance(sites, ActivationSite | str) else list(sites)
+    if not isinstance(wanted, Variant):
+        raise InputError(
+            f"A {type(wanted).__name__} names no activation variant.",
+            hint="Give a name such as 'gelu_tanh', or what parity.variant(…) made.",
+        )
+    given = [sites] if isinstance(sites, str) or not isinstance(sites, Iterable) else list(sites)
     chosen = tuple(dict.fromkeys(site for one in given for site in _chosen(model, one)))
     if not chosen:
         raise InputError("No activation was chosen to be replaced.", hint="Give entries of parity.activations(…).")
@@ -414,6 +424,11 @@ def replace_activation(
 def _chosen(model: Any, one: ActivationSite | str) -> tuple[ActivationSite, ...]:
     if isinstance(one, ActivationSite):
         return (one,)
+    if not isinstance(one, str):
+        raise InputError(
+            f"A {type(one).__name__} names no activation of a model.",
+            hint="Give entries of parity.activations(…), their names, module paths, or patterns of these.",
+        )
     if model not in _latest:
         raise InputError(
             f"'{one}' is looked up in the list of this model's activations, and there is none yet.",

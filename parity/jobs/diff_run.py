@@ -20,7 +20,7 @@ from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.findings import Finding, counted
 from parity.jobs.diff_impact import with_impact
 from parity.jobs.diff_options import DiffOptions, Progress
-from parity.jobs.diff_sides import Both, Opened, at_once, observe, traced_outputs
+from parity.jobs.diff_sides import Both, Observed, Opened, at_once, observe, traced_outputs
 from parity.jobs.reproduction import with_reproductions
 from parity.layerwise.acquittal import acquit
 from parity.layerwise.alignment import Ends, align, output_pairs
@@ -185,7 +185,7 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
         outputs=outputs,
         power=power.told(power.swaps(reference, layers, [one for one, _ in diagnosis.activations])),
         coverage=_coverage(reference, candidate, layers, alignment.reasons()),
-        inconclusive=_inconclusive(task.given, mine.unsteady, layers),
+        inconclusive=_inconclusive(task.given, mine, layers),
         notes=[
             *both.notes,
             *reference.trace.ends.notes,
@@ -229,15 +229,20 @@ def _random(layer: Layer, measurer: Measurer) -> bool:
     return any(view.trace.sites[view.by_name[name]].kind == "random" for view, names in sides for name in names)
 
 
-def _inconclusive(given: Mapping[str, Array], unsteady: Sequence[Finding], layers: Sequence[Layer]) -> str:
+def _inconclusive(given: Mapping[str, Array], mine: Observed, layers: Sequence[Layer]) -> str:
     """Why this run cannot tell that the two are the same; empty where it can."""
-    if unsteady:
+    if mine.unsteady:
         return "the reference does not repeat itself"
+    if given and not any(array.size for array in given.values()):
+        return "the inputs hold no numbers"
     if not any(layer.status != "untested" for layer in layers):
         return "nothing could be compared"
     floating = [array for array in given.values() if array.dtype.kind in "fV"]
     if floating and len(floating) == len(given) and not any(np.any(array) for array in floating):
         return "every input is zero, which most weights and operators leave no trace on"
+    outputs = [array for array in mine.outputs.values() if array.size and array.dtype.kind in "fcV"]
+    if outputs and not any(np.isfinite(array).any() for array in outputs):
+        return "no number of the reference's outputs is finite"
     return ""
 
 

@@ -158,7 +158,8 @@ def _opened(one: Side | ModelReference, dtype: str | None) -> Opened:
 def observe(one: Opened, given: Mapping[str, Array], folder: Path, watch: Stopwatch) -> Observed:
     """Runs a side, records it, and looks whether it repeats itself.
 
-    The recorded run makes what production makes, bit for bit, wherever the framework lets it: it is the second run.
+    The recorded run makes what production makes, bit for bit, wherever the framework lets it: it is the second run. Not
+    so where random numbers are drawn: a recorder that starts from the same seed would hide that the next run differs.
 
     Args:
         one: The side.
@@ -173,7 +174,8 @@ def observe(one: Opened, given: Mapping[str, Array], folder: Path, watch: Stopwa
         first = one.side.run(given)
     with watch(f"{one.side.role}, recorded run"):
         view = one.side.record(given, folder, {})
-    if same_outputs(first, traced_outputs(view)) or same_outputs(first, one.side.run(given)):
+    draws = any(site.kind == "random" for site in view.trace.sites)
+    if (not draws and same_outputs(first, traced_outputs(view))) or same_outputs(first, one.side.run(given)):
         return Observed(first, view, ())
     return Observed(first, view, [nondeterminism(one.side, given, folder.with_name(f"{folder.name}-twice"))])
 

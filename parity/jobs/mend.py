@@ -1,5 +1,6 @@
 """``--write-fix``: the candidate's file with what can be mended in it, and the diff once more on that."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +48,10 @@ def check_write_fix(candidate: Any, options: DiffOptions) -> None:
             )
     if not file.parent.is_dir():
         raise InputError(f"--write-fix {file}: there is no folder '{file.parent}'.", hint="Make it first.")
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise InputError(
+            f"--write-fix {file}: nothing can be written to '{file.parent}'.", hint="Name a file elsewhere."
+        )
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,13 +39,16 @@ def check_repro(options: DiffOptions) -> None:
     """Sees to it that reproductions can be saved where they are to be, before anything is run.
 
     Raises:
-        InputError: The folder holds something, or is none.
+        InputError: The folder holds something or is none, or nothing can be written there.
     """
     folder = options.repro
-    if folder is None or not (folder.exists() or folder.is_symlink()):
+    if folder is None:
         return
-    if not folder.is_dir() or any(folder.iterdir()):
+    if (folder.exists() or folder.is_symlink()) and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"--repro {folder}: that is there already.", hint="Nothing is overwritten; name a new folder.")
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--repro {folder}: nothing can be written to '{there}'.", hint="Name a folder elsewhere.")
 
 
 def with_reproductions(diagnosis: Diagnosis, doctor: Doctor, folder: Path) -> tuple[Finding, ...]:
@@ -77,9 +82,15 @@ def _saved(finding: Finding, fault: Fault, doctor: Doctor, folder: Path) -> Path
         if any(json.loads(one.read_text(encoding="utf-8"))["key"] == key for one in known):
             return None
         place = folder / f"{len(known) + 1:02d}-{finding.rule}"
-        _Reproduction(case, finding, place).write(key)
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as making:
+            made = Path(making) / place.name
+            _Reproduction(case, finding, made).write(key)
+            made.rename(place)
     except OSError as error:
-        raise InputError(f"--repro {folder} cannot be written: {error.strerror}.") from error
+        raise InputError(
+            f"--repro {folder} cannot be written: {error.strerror}.",
+            hint="Name a folder elsewhere, or make room there.",
+        ) from error
     return place
 
 
@@ -163,7 +174,8 @@ class _Reproduction:
         if exact.dtype.kind in "iub":
             return f"{np.count_nonzero(made != exact)} of {exact.size} elements are others"
         wide = exact.astype(np.float64)
-        error = made.astype(np.float64) - wide
+        with np.errstate(invalid="ignore"):  # of two infinities
+            error = made.astype(np.float64) - wide
         most, largest = (np.nanmax(np.abs(one), initial=0.0) for one in (error, wide))
         size = f"at most {most:.3g}, in values up to {largest:.3g}"
         return f"{size}; {error_shape(error, wide)}"

@@ -30,7 +30,8 @@ class OutputRow:
         candidate: Its name in the candidate; None where it lacks it.
         dtype: Of the candidate.
         shape: Of the candidate.
-        max_abs: Greatest difference; None where they cannot be compared.
+        max_abs: Greatest difference, 0 where both are NaN or the same infinity; NaN where one side alone is, None where
+            they cannot be compared.
         relative: Root mean square of the difference over the spread of the reference.
         top1_changes: Share of rows whose greatest element is another one; None for outputs that are no scores.
         kl: Mean Kullback–Leibler divergence of the softmax of both, in nats; likewise.
@@ -286,13 +287,13 @@ def _row(name: str, other: str, ours: Array, theirs: Array) -> OutputRow:
     wide, other_wide = (_real(one).astype(np.float64) for one in (ours, theirs))
     with np.errstate(invalid="ignore"):
         gap = np.abs(wide - other_wide)
-    fine = gap[np.isfinite(gap)]
+    gap = np.where((wide == other_wide) | (np.isnan(wide) & np.isnan(other_wide)), 0.0, gap)
     return OutputRow(
         name=name,
         candidate=other,
         dtype=theirs.dtype.name,
         shape=theirs.shape,
-        max_abs=float(fine.max()) if fine.size == gap.size else float("nan"),
+        max_abs=float(gap.max()) if np.isfinite(gap).all() else float("nan"),
         relative=distance(ours, theirs),
         **({} if ours.dtype.kind == "c" else _as_scores(wide, other_wide)),
     )

@@ -33,7 +33,7 @@ def nondeterminism(side: Side, given: Mapping[str, Array], folder: Path) -> Find
     """The finding for a side whose two runs differ, at the first operator whose results differ."""
     one = side.record(given, folder / "first", {})
     two = side.record(given, folder / "second", {})
-    place = _first_difference(one, two)
+    place = _first_difference(one, two) or _first_draw(one)
     spread = f"Two runs of the {side.role} on the same input differ"
     of_candidate = side.role == "candidate"
     return Finding(
@@ -45,6 +45,11 @@ def nondeterminism(side: Side, given: Mapping[str, Array], folder: Path) -> Find
         expected="repeatable",
         observed="two runs differ",
     )
+
+
+def _first_draw(view: GraphView) -> dict[str, object] | None:
+    """The first operator that draws random numbers: two recordings from the same seed agree, two runs need not."""
+    return next((location([site], site.outputs[0]) for site in view.trace.sites if site.kind == "random"), None)
 
 
 def _first_difference(one: GraphView, two: GraphView) -> dict[str, object] | None:

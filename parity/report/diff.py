@@ -69,9 +69,9 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
         _finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
     out.print()
+    _coverage(out, report)
     if report.repair is not None:
         _repair(out, report.repair)
-    _coverage(out, report)
     if report.proof is not None:
         _proof(out, report.proof)
     if timing:
@@ -238,8 +238,9 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
     out.print(plain("inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the"))
     out.print(plain("candidate adds on the reference's numbers; excess: that over what rounding makes."))
     if guilty := _guilty(layers):
-        fine = counted(sum(layer.status == "ok" for layer in layers[: guilty[0]]), "tensor")
-        out.print(plain(f"Before the first of these {fine} agree; those marked ok after it only inherit their error."))
+        fine = sum(layer.status == "ok" for layer in layers[: guilty[0]])
+        agree = f"{counted(fine, 'tensor')} {'agrees' if fine == 1 else 'agree'}"
+        out.print(plain(f"Before the first of these {agree}; those marked ok after it only inherit their error."))
 
 
 def shortened(name: str, length: int) -> str:

@@ -342,6 +342,15 @@ def test_sites_by_name_path_and_pattern():
         parity.replace_activation(model, found, "geluu")
     with pytest.raises(InputError, match="a value and a gate"):
         parity.replace_activation(model, found, "swiglu")
+    with pytest.raises(InputError, match="NoneType names no activation variant"):
+        parity.replace_activation(model, found, None)
+    for sites in (None, 3, [3]):
+        with pytest.raises(InputError, match="names no activation of a model"):
+            parity.replace_activation(model, sites, "relu")
+    linear = nn.Linear(WIDTH, WIDTH)
+    parity.activations(linear, (x,))
+    with pytest.raises(InputError, match="ran no activation on the inputs"):
+        parity.replace_activation(linear, "*", "relu")
 
 
 def test_wrong_models_are_refused():
@@ -355,6 +364,8 @@ def test_wrong_models_are_refused():
         parity.activations(object())
     with pytest.raises(InputError, match="does not say what inputs it takes"):
         parity.activations(model)
+    with pytest.raises(InputError, match="There is no array in these inputs"):
+        parity.activations(model, {})
     with pytest.raises(InputError, match="ExportedProgram cannot be listed"):
         parity.activations(torch.export.export(model, (x,)), (x,))
     with pytest.raises(InputError, match="does not run on these inputs"):

@@ -154,6 +154,18 @@ def test_inputs_that_tell_nothing_are_inconclusive(diff) -> None:
     assert "every input is zero" in document["summary"]
 
 
+def test_random_numbers_are_inconclusive_though_each_run_starts_from_the_same_seed(diff, models: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[n, 8] x) => (float[n, 8] y)'
+        "{ r = RandomNormalLike (x) s = Add (x, r) y = Gelu (s) }"
+    )
+    onnx.save(model, models / "random.onnx")
+    code, document = diff("random.onnx", "random.onnx", "--inputs", "x.npz")
+    assert (code, document["verdict"]) == (3, "inconclusive")
+    place = document["findings"][0]["location"]["reference"]
+    assert (document["findings"][0]["rule"], place["op"]) == ("nondeterminism", "RandomNormalLike")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,5 +1,7 @@
 """``parity diff --repro``: folders that show a difference without the models, each run in a process of its own."""
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 import parity
 from parity import DiffOptions
 from parity.errors import InputError
+from parity.jobs import reproduction
 
 torch = pytest.importorskip("torch")
 
@@ -207,6 +210,22 @@ def test_a_folder_that_holds_something_is_told_before_anything_runs() -> None:
         with pytest.raises(InputError, match="there already"):
             parity.diff("torch:model.py:no", "missing.onnx", options=DiffOptions(repro=Path(place)))
     assert Path("repro/mine.txt").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_runs() -> None:
+    with pytest.raises(InputError, match=r"nothing can be written to '.*model\.py'"):
+        parity.diff("torch:model.py:no", "missing.onnx", options=DiffOptions(repro=Path("model.py/repro")))
+
+
+def test_a_reproduction_is_there_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(reproduction.shutil, "copyfile", full)
+    with pytest.raises(InputError, match="repro cannot be written: No space left on device") as caught:
+        parity.diff(onnx_model(1.0), onnx_model(1.1), {"x": X}, options=DiffOptions(repro=Path("repro")))
+    assert "make room" in caught.value.hint
+    assert list(Path("repro").iterdir()) == []
 
 
 def test_what_agrees_leaves_no_folder() -> None:

@@ -1,6 +1,8 @@
 """``parity diff --write-fix``: the candidate's file with what can be mended in it, each cause by a file of its own."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -266,6 +268,17 @@ def test_weights_in_external_data(tmp_path: Path, *, elsewhere: bool) -> None:
     for one in onnx.load(file).graph.initializer:
         own = next(other for other in reference.graph.initializer if other.name == one.name)
         np.testing.assert_array_equal(numpy_helper.to_array(one), numpy_helper.to_array(own))
+
+
+def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+    reference, candidate, x, _ = CASES["gelu-attribute"]
+    report, _ = repaired(reference, candidate, tmp_path, x)
+    assert report.repair.verdict == "pass"
+    assert [one.name for one in tmp_path.iterdir()] == [Path(report.repair.file).name]
 
 
 def test_nothing_to_mend_writes_nothing(tmp_path: Path) -> None:

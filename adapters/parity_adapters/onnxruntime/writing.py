@@ -51,9 +51,9 @@ def write(source: Source, model: onnx.ModelProto, numbers: Mapping[str, Numbers]
             checker.check_model(str(made))
             _publish(made, file)
     except OSError as error:
-        raise InputError(
-            f"'{file}' cannot be written: {error.strerror}.", hint="Name a file that is not there."
-        ) from error
+        taken = isinstance(error, FileExistsError)
+        hint = "Name a file that is not there." if taken else "Name a file elsewhere, or make room there."
+        raise InputError(f"'{file}' cannot be written: {error.strerror}.", hint=hint) from error
     except checker.ValidationError as error:
         raise InputError(
             f"The mended model is not valid, so it is not written: {str(error).splitlines()[0][:300]}",
@@ -69,13 +69,18 @@ def _temporary(file: Path, stack: ExitStack) -> Path:
 
 
 def _publish(made: Path, file: Path) -> None:
-    """Gives a finished file its name, unless there is one of that name.
+    """Gives a finished file its name in one step, unless there is one of that name.
 
     Raises:
         FileExistsError: There is.
     """
-    with file.open("xb"):
-        made.replace(file)
+    try:
+        os.link(made, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with file.open("xb"):
+            made.replace(file)
 
 
 def _unless_there(data: Path, file: Path) -> None:

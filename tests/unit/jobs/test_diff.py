@@ -100,6 +100,16 @@ def test_inputs_of_zeros_tell_nothing(toy) -> None:
     assert "every input is zero" in report.summary
 
 
+def test_no_inputs_and_no_finite_outputs_tell_nothing(toy) -> None:
+    report = diff(network(toy), network(toy), {"x": X[:0]})
+    assert (report.verdict, "the inputs hold no numbers" in report.summary) == ("inconclusive", True)
+    report = diff(network(toy), network(toy), {"x": X * np.float32("nan")})
+    assert (report.verdict, "outputs is finite" in report.summary) == ("inconclusive", True)
+    some = X.copy()
+    some[0] = np.nan
+    assert diff(network(toy), network(toy), {"x": some}).verdict == "pass"
+
+
 def test_a_difference_that_the_inputs_do_not_show(toy) -> None:
     """Both GELUs are the identity at 15; the probe sees it."""
     made = []

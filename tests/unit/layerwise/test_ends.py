@@ -151,6 +151,13 @@ def test_what_can_be_no_scores(shape) -> None:
     assert (row.top1_changes, row.kl, row.max_abs) == (None, None, 0)
 
 
+def test_what_is_not_finite_on_both_sides_is_no_difference() -> None:
+    array = X.copy()
+    array[0, :3] = math.nan, math.inf, -math.inf
+    (row,), _ = compared({"y": array}, {"y": array + 0})
+    assert (row.max_abs, row.relative) == (0, 0)
+
+
 def test_nan_is_never_near() -> None:
     other = X.copy()
     other[0, 0] = math.nan

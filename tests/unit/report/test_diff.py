@@ -233,6 +233,7 @@ def test_power_in_words(sigma: float, said: str) -> None:
 def test_what_stands_before_the_first_guilty_layer() -> None:
     said = text(FINDING, layers=rows("ok", "ok", "function", "ok"))
     assert "Before the first of these 2 tensors agree; those marked ok after it only inherit their error." in said
+    assert "Before the first of these 1 tensor agrees; " in text(FINDING, layers=rows("ok", "function"))
     assert "Before the first" not in text(layers=rows("ok"))
 
 
