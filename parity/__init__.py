@@ -43,6 +43,7 @@ __all__ = [
     "identify",
     "record",
     "replace_activation",
+    "scan",
     "suite",
     "variant",
 ]
@@ -72,6 +73,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "scan":
+        return import_module("parity.scan")  # a package that can be called
     if name not in _HOMES:
         raise AttributeError(f"module 'parity' has no attribute '{name}'")
     value = getattr(import_module(_HOMES[name]), name)

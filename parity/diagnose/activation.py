@@ -11,11 +11,12 @@ from parity.adapter import Array
 from parity.align.alignment import Alignment
 from parity.align.view import GraphView
 from parity.diagnose.case import Case, Hypothesis, Part, Repair
-from parity.diagnose.chains import Activation, sweep
+from parity.diagnose.chains import Activation
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import ReplaceActivation
 from parity.errors import ParityError
 from parity.functions import Variant, variant
+from parity.functions.probing import sweep
 from parity.sides import Side
 
 SAME: Final = 1e-5
