@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from parity.jobs.doctor import doctor
     from parity.jobs.identify import identify
     from parity.jobs.record import RecordOptions, record
+    from parity.jobs.scan_any import scan
     from parity.jobs.suite import suite
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "identify",
     "record",
     "replace_activation",
+    "scan",
     "suite",
     "variant",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "identify": "parity.jobs.identify",
     "record": "parity.jobs.record",
     "replace_activation": "parity.jobs.activations",
+    "scan": "parity.jobs.scan_any",
     "suite": "parity.jobs.suite",
     "variant": "parity.functions",
 }

@@ -22,6 +22,12 @@ RULES: Final = (
 )
 """Kinds of findings of a comparison of two models."""
 
+SCAN_RULES: Final = (
+    *("activation-variant", "config-conflict", "config-unknown-activation", "config-ignored-field", "target-differs"),
+    "optimizer-risk",
+)
+"""Kinds of findings of a scan."""
+
 EXIT_CODES: Final[Mapping[Verdict, int]] = {"pass": 0, "mismatch": 1, "inconclusive": 3, "error": 4}
 
 

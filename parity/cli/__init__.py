@@ -14,6 +14,7 @@ COMMANDS = {
     "doctor": "Show what is installed, what is missing and how to get it.",
     "identify": "Say which activation function a callable or a table of samples is.",
     "record": "Record a run of a model, for a diff with what cannot be run here.",
+    "scan": "Say which function every activation of configs and graphs means, from the files alone.",
     "suite": "Measure the activations of every installed framework against the exact functions.",
 }
 """Name and one line of help of each command; the rest of it is loaded when it is called."""

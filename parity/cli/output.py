@@ -3,9 +3,10 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -46,17 +47,29 @@ class Output:
                 f"--output {self.file} cannot be written: {folder} is not a folder that can be written to."
             )
 
-    def emit(self, command: str, report: Any, render_text: Callable[..., str]) -> None:
-        """Writes the report and ends the process with the exit code of its verdict.
+    def emit(
+        self,
+        command: str,
+        report: Any,
+        render_text: Callable[..., str],
+        *,
+        others: Mapping[str, Callable[[str, Any], str]] = MappingProxyType({}),
+        exit_code: int | None = None,
+    ) -> None:
+        """Writes the report and ends the process.
 
         Args:
             command: Name of the command.
             report: Its report; ``verdict`` and ``summary`` among its fields.
             render_text: Makes the text report; is told ``colour`` and ``width``.
+            others: By name, what makes the report in a further format of this command.
+            exit_code: What to end with; None for that of the verdict.
         """
         to_terminal = self.file is None and sys.stdout is not None and sys.stdout.isatty()
         if self.form == "json":
             text = json.render(command, report)
+        elif self.form in others:
+            text = others[self.form](command, report)
         else:
             colour = to_terminal and "NO_COLOR" not in os.environ
             width = max(NARROWEST, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
@@ -65,11 +78,11 @@ class Output:
             _replace(self.file, text)
             if not self.quiet:
                 click.echo(f"{report.verdict.upper()}  {report.summary}", err=True)
-        elif self.form == "json":
+        elif self.form != "text":
             click.echo(text, nl=False)
         else:
             click.echo(f"{report.summary}" if self.quiet else text, nl=self.quiet)
-        sys.exit(EXIT_CODES[report.verdict])
+        sys.exit(EXIT_CODES[report.verdict] if exit_code is None else exit_code)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -97,36 +110,44 @@ def _replace(path: Path, text: str) -> None:
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of `Output`, which the command is given as ``output``."""
+    return output_options_in("text", "json")(command)
 
-    @click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="What to write.",
-    )
-    @click.option(
-        "--output",
-        "file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Write to a file instead of standard output.",
-    )
-    @click.option("--quiet", is_flag=True, help="Only the sentence of verdict.")
-    @click.option("--no-progress", is_flag=True, help="No progress bars on standard error.")
-    def wrapped(*, form: str, file: Path | None, quiet: bool, no_progress: bool, **options: Any) -> None:
-        output = Output(
-            form, file, quiet, progress=sys.stderr is not None and sys.stderr.isatty() and not no_progress and not quiet
+
+def output_options_in(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Likewise for a command whose report can be written in these formats."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @click.option(
+            "--format",
+            "form",
+            type=click.Choice(formats),
+            default="text",
+            show_default=True,
+            help="What to write.",
         )
-        output.check()
-        command(output=output, **options)
+        @click.option(
+            "--output",
+            "file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write to a file instead of standard output.",
+        )
+        @click.option("--quiet", is_flag=True, help="Only the sentence of verdict.")
+        @click.option("--no-progress", is_flag=True, help="No progress bars on standard error.")
+        def wrapped(*, form: str, file: Path | None, quiet: bool, no_progress: bool, **options: Any) -> None:
+            shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress and not quiet
+            output = Output(form, file, quiet, progress=shown)
+            output.check()
+            command(output=output, **options)
 
-    wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
-    # The command's own options stand before the common ones in its help.
-    wrapped.__click_params__ = getattr(command, "__click_params__", []) + wrapped.__click_params__  # type: ignore[attr-defined]
-    return wrapped
+        wrapped.__name__ = command.__name__
+        wrapped.__doc__ = command.__doc__
+        # The command's own options stand before the common ones in its help.
+        own = getattr(command, "__click_params__", [])
+        wrapped.__click_params__ = own + wrapped.__click_params__  # type: ignore[attr-defined]
+        return wrapped
+
+    return add
 
 
 def timeout_option(default: float, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -12,11 +12,12 @@ from parity.align.alignment import Alignment
 from parity.align.view import GraphView
 from parity.diagnose import fixes
 from parity.diagnose.case import Case, Hypothesis, Part, Repair, put
-from parity.diagnose.chains import Activation, active, chains_to, sweep
+from parity.diagnose.chains import Activation, active, chains_to
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import ReplaceActivation
 from parity.errors import ParityError
 from parity.functions import Variant, variant
+from parity.functions.probing import sweep
 from parity.graph import LAYOUT
 from parity.sides import Side
 

@@ -6,7 +6,6 @@ and named by probing: evaluated on a sweep and identified, so that no name, cons
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,8 @@ from parity.align.view import GraphView
 from parity.dtypes import FLOAT_DTYPES
 from parity.errors import InputError, ParityError
 from parity.functions import Variant
-from parity.functions.identify import Identification, Identifier, identify
+from parity.functions.identify import Identification, identify
+from parity.functions.probing import identified, sweep
 from parity.graph import LAYOUT, POINTWISE, Site
 from parity.sides import Side
 
@@ -39,9 +39,6 @@ LONGEST: Final = 40
 
 EVALUATIONS: Final = 16
 """Evaluations at most of one probe, where the chain insists on a small shape."""
-
-KEPT: Final = 512
-"""Functions whose identification is remembered."""
 
 AFFINE: Final = 1e-6
 """Distance from a straight line, relative, up to which what is around an activation is a mere scale and shift."""
@@ -202,28 +199,6 @@ def _count(view: GraphView, name: str) -> int:
     return -1 if entry is None else entry.signature.count
 
 
-@cache
-def sweep(dtype: str) -> Array:
-    """The numbers on which activations of a dtype are tried: a grid, tails, and where the family of GELU parts."""
-    grid = np.concatenate([np.linspace(-12.0, 12.0, 1201), np.linspace(-3.0, 3.0, 301), [-40.0, -20.0, 20.0, 40.0]])
-    return np.unique(grid.astype(FLOAT_DTYPES[dtype]))
-
-
-@cache
-def _identifier(dtype: str) -> Identifier:
-    return Identifier(sweep(dtype))
-
-
-@lru_cache(maxsize=KEPT)
-def _identified(dtype: str, bits: bytes) -> Identification | None:
-    """What gives these numbers on the sweep; layers repeat themselves, and fitting what is no activation is slow."""
-    carried = FLOAT_DTYPES["float32" if dtype == "float64" else dtype]
-    try:
-        return _identifier(dtype).identify(np.frombuffer(bits, carried))
-    except InputError:
-        return None
-
-
 class Prober:
     """Evaluates and names chains of one side.
 
@@ -285,10 +260,7 @@ class Prober:
         return Activation(chain, dtype, values, self._named(values, dtype), self._shape(chain), names=names)
 
     def _named(self, values: Float64, dtype: str) -> Identification | None:
-        carried = FLOAT_DTYPES["float32"] if dtype == "float64" else FLOAT_DTYPES[dtype]
-        with np.errstate(over="ignore"):
-            rounded = values.astype(carried)
-        return _identified(dtype, rounded.tobytes())
+        return identified(values, dtype)
 
     def _from_record(self, chain: Chain, dtype: str) -> Activation | None:
         trace = self.view.trace

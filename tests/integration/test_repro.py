@@ -221,7 +221,7 @@ def test_a_reproduction_is_there_whole_or_not_at_all(monkeypatch: pytest.MonkeyP
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(reproduction.shutil, "copyfile", full)
+    monkeypatch.setattr(reproduction, "write_shard", full)
     with pytest.raises(InputError, match="repro cannot be written: No space left on device") as caught:
         parity.diff(onnx_model(1.0), onnx_model(1.1), {"x": X}, options=DiffOptions(repro=Path("repro")))
     assert "make room" in caught.value.hint

@@ -81,6 +81,8 @@ def _publish(made: Path, file: Path) -> None:
     except OSError:  # a file system without hard links
         with file.open("xb"):
             made.replace(file)
+    else:
+        made.unlink()  # now: ONNX reads no data file that has two names
 
 
 def _unless_there(data: Path, file: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from parity.align.alignment import Alignment, Pair
 from parity.align.layout import Layout
 from parity.diagnose.activation import Difference, compare, counterparts, differences, hypothesis
-from parity.diagnose.chains import Activation, Chain, sweep
+from parity.diagnose.chains import Activation, Chain
 from parity.functions import Variant, variant
 from parity.functions.identify import identify
+from parity.functions.probing import sweep
 from parity.graph import Site
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from parity.diagnose.chains import Prober, chains, sweep
+from parity.diagnose.chains import Prober, chains
 from parity.dtypes import FLOAT_DTYPES
 from parity.functions import variant
+from parity.functions.probing import sweep
 
 X = (np.random.default_rng(0).standard_normal((4, 64)) * 3).astype(np.float32)
 ROOT = math.sqrt(2 / math.pi)

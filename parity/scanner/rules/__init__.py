@@ -1,0 +1,1 @@
+"""What is examined once a file has been read, one file a rule, each with ``examine``."""

@@ -1,0 +1,96 @@
+"""One file to be read: where it is, its first bytes, and as much of the rest as a reader asks for."""
+
+import mmap
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from parity.scanner.model import Unreadable
+
+STANDARD_INPUT: Final = "-"
+
+HEAD: Final = 4096
+"""Bytes by which a reader tells whether a file is of its format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or what stood on standard input.
+
+    Attributes:
+        file: Path as the user would type it; ``-`` for standard input.
+        path: The same as a path; its name alone tells a format, so standard input has one too.
+        size: Bytes.
+        head: The first `HEAD` bytes.
+        inline: All of it where it does not come from a file.
+        versions: By library, the version that is going to run the model, where the user said so.
+    """
+
+    file: str
+    path: Path
+    size: int
+    head: bytes
+    inline: bytes | None = field(default=None, repr=False)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, file: str, versions: Mapping[str, str] | None = None) -> Self:
+        """The file at that path, of which the first bytes are read.
+
+        Raises:
+            Unreadable: It is missing, is no file or may not be read.
+        """
+        path = Path(file)
+        try:
+            with path.open("rb") as stream:
+                head = stream.read(HEAD)
+                size = len(head) if len(head) < HEAD else path.stat().st_size
+        except OSError as error:
+            raise Unreadable(f"{file} cannot be read: {error.strerror or error}.", hint="Check the path.") from error
+        return cls(file, path, size, head, versions=versions or {})
+
+    @classmethod
+    def of_bytes(cls, data: bytes, file: str = STANDARD_INPUT, versions: Mapping[str, str] | None = None) -> Self:
+        """Bytes that are in memory."""
+        return cls(file, Path(file), len(data), data[:HEAD], data, versions or {})
+
+    def read(self, limit: int) -> bytes:
+        """All of it.
+
+        Raises:
+            Unreadable: It has more than ``limit`` bytes, or cannot be read.
+        """
+        if self.size > limit:
+            raise Unreadable(f"{self.file} has {self.size:,} bytes; at most {limit:,} are read of a file of this kind.")
+        if self.inline is not None:
+            return self.inline
+        if self.size < HEAD:
+            return self.head
+        try:
+            with self.path.open("rb") as stream:
+                return stream.read(limit + 1)[:limit]
+        except OSError as error:
+            raise Unreadable(f"{self.file} cannot be read: {error.strerror or error}.") from error
+
+    def mapped(self) -> "mmap.mmap | bytes":
+        """All of it as a read-only buffer that the system loads page by page; the caller closes it with `released`.
+
+        Raises:
+            Unreadable: It cannot be read.
+        """
+        if self.inline is not None or not self.size:
+            return self.inline or b""
+        try:
+            with self.path.open("rb") as stream:
+                return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"{self.file} cannot be read: {error}.") from error
+
+
+def released(buffer: "mmap.mmap | bytes") -> None:
+    """Closes a buffer of `Source.mapped`."""
+    if isinstance(buffer, mmap.mmap):
+        with suppress(BufferError), closing(buffer):
+            pass
