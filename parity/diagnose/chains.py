@@ -224,13 +224,13 @@ class Prober:
     def recognised(self, nested: Sequence[Chain]) -> Activation | None:
         """The activation that the longest of nested chains is, or is but for a scale and shift around it."""
         whole = self.probe(nested[0])
-        if whole is not None and whole.variant is not None:
+        if whole is None or whole.variant is not None:
             return whole
         for chain in nested[1:]:
             inner = self.probe(chain)
-            if inner is not None and inner.variant is not None and (whole is None or self._affine_rest(whole, inner)):
+            if inner is not None and inner.variant is not None and self._affine_rest(whole, inner):
                 return inner
-        return None if whole is None else self._scaled(whole) or whole
+        return self._scaled(whole) or whole
 
     def _scaled(self, whole: Activation) -> Activation | None:
         """The activation that a chain is but for a power of two, which an engine moved into the next product."""
