@@ -15,6 +15,7 @@ from parity.dtypes import float_dtype
 from parity.edits import Adjust, Edit, Outcome, ReplaceActivation, SetAttributes, SetNumbers
 from parity.functions import parse
 from parity_adapters.onnxruntime.opening import own_dtype, read
+from parity_adapters.onnxruntime.origins import all_graphs, all_nodes
 from parity_adapters.onnxruntime.spellings import Spelling, own_attributes, spelling
 from parity_adapters.onnxruntime.writing import Numbers, write
 
@@ -55,7 +56,7 @@ class _Mender:
         self._opset = next((one.version for one in model.opset_import if one.domain in {"", "ai.onnx"}), 1)
         self._types: dict[str, int] = {}
         self._taken = {one for node in self._nodes() for one in (*node.input, *node.output)}
-        self._taken |= {one.name for graph in _graphs_of(self.graph) for one in (*graph.initializer, *graph.input)}
+        self._taken |= {one.name for graph in all_graphs(self.graph) for one in (*graph.initializer, *graph.input)}
 
     def make(self, edit: Edit) -> Outcome:
         """Makes one edit; what cannot be made leaves the model as it is."""
@@ -205,11 +206,11 @@ class _Mender:
     # ------------------------------------------------------------------------------------------------------- graph
 
     def _nodes(self) -> Iterator[onnx.NodeProto]:
-        yield from _nodes_of(self.graph)
+        yield from all_nodes(self.graph)
 
     def _outputs(self) -> set[str]:
         """Tensors that leave a graph of the model."""
-        return {value.name for graph in _graphs_of(self.graph) for value in graph.output}
+        return {value.name for graph in all_graphs(self.graph) for value in graph.output}
 
     def _maker(self, name: str) -> onnx.NodeProto | None:
         name = _file_name(name)
@@ -268,19 +269,6 @@ class _Mender:
             found: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(kind)
             return found
         return float_dtype(own_dtype(self.graph) or "float32")
-
-
-def _graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs_of(attribute.g)
-
-
-def _nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for one in _graphs_of(graph):
-        yield from one.node
 
 
 def _types(model: onnx.ModelProto) -> dict[str, int]:

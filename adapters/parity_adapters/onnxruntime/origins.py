@@ -35,17 +35,17 @@ class Origins:
     """
 
     def __init__(self, file: onnx.GraphProto, optimised: onnx.GraphProto) -> None:
-        nodes = list(_all_nodes(file))
+        nodes = list(all_nodes(file))
         self._makers = {name: node for node in nodes for name in node.output if name}
         self._named = {node.name: node for node in nodes if node.name}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         for node in nodes:
             for name in node.input:
                 self._readers.setdefault(name, []).append(node)
-        self._sizes = {tensor.name: tuple(tensor.dims) for one in _all_graphs(file) for tensor in one.initializer}
+        self._sizes = {tensor.name: tuple(tensor.dims) for one in all_graphs(file) for tensor in one.initializer}
         self._sizes |= {node.output[0]: tuple(a.t.dims) for node in nodes for a in node.attribute if a.name == "value"}
-        self._ends = {name for graph in _all_graphs(optimised) for name in _ends(graph)}
-        for node in _all_nodes(optimised):
+        self._ends = {name for graph in all_graphs(optimised) for name in _ends(graph)}
+        for node in all_nodes(optimised):
             self._ends.update(self._outputs(node))
         self._scopes: dict[str, str] = {}
 
@@ -111,16 +111,18 @@ class Origins:
         return ""
 
 
-def _all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those within it, of branches and loops."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _all_graphs(attribute.g)
+                yield from all_graphs(attribute.g)
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for one in _all_graphs(graph):
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of those within it."""
+    for one in all_graphs(graph):
         yield from one.node
 
 
