@@ -12,6 +12,15 @@ from parity.cli import main
 
 os.environ.pop("COLUMNS", None)  # pytest-xdist tells its workers the terminal's width; reports are made for none
 
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a case of many bytes by its argument.
+
+    The bytes of an archive hold the time of day, so that two processes would collect differently named tests.
+    """
+    return argname if isinstance(val, bytes) and len(val) > 16 else None
+
+
 ADAPTER = """
 import ctypes, os, sys, time
 
