@@ -1,13 +1,15 @@
 """Second look at guilty layers: a pair that was no pair, or that both sides merely hold in another form, is let go.
 
-Two models may be the same although a tensor between them is not: query and key rows may both be permuted, a bias added
-one operator later. Then what comes next is the same function of what came before, exactly; a true fault goes on.
+Two models may be the same although tensors between them are not: query and key rows may both be permuted, a bias added
+one operator later, values doubled and the matrix that reads them halved. Then what comes next is the same function of
+what came before, exactly; a true fault goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from parity.align.alignment import Alignment
+from parity.align.by_value import STRICT
 from parity.align.regions import find_region
 from parity.layerwise.measuring import Layer, Measurer
 
@@ -20,32 +22,63 @@ NOISE: Final = 3.0
 SAME: Final = 0.5
 """Distance of two functions, in noise floors, up to which they are the same; a fault that is only masked exceeds it."""
 
+Layers = Mapping[str, Layer]
+"""Layers by their tensor in the reference."""
+
 
 def acquit(measurer: Measurer, alignment: Alignment, layers: Sequence[Layer]) -> list[Layer]:
     """The layers without those that were guilty by a wrong pair; these pairs are dropped from the alignment."""
     known = {layer.region.pair.reference: layer for layer in layers}
     outputs = set(measurer.reference.trace.ends.outputs.values())
-    for layer in layers:
-        name = layer.region.pair.reference
-        if known[name].status not in {"function", "overflow"} or name in outputs:
+    for name in [*known]:
+        if name not in known or known[name].status not in {"function", "overflow"}:
             continue
-        readers = [one for one in known.values() if any(pair.reference == name for pair in one.region.boundary)]
-        if not readers:
-            continue
-        pair = layer.region.pair
-        alignment.drop(pair)
-        merged = list(
-            measurer.measure(
-                [find_region(measurer.reference, measurer.candidate, alignment, one.region.pair) for one in readers]
-            )
-        )
-        if all(_same(one) for one in merged):
-            del known[name]
-            known.update({one.region.pair.reference: one for one in merged})
-        else:
-            alignment.add(pair)
+        for held in _held_otherwise(known, name):
+            if held & outputs:
+                break
+            merged = _without(measurer, alignment, known, held)
+            if merged:
+                known = {one: layer for one, layer in known.items() if one not in held} | merged
+                break
     wider = [_wider(measurer, alignment, layer) if layer.status == "function" else layer for layer in known.values()]
     return sorted(wider, key=lambda one: measurer.reference.order(one.region.pair.reference))
+
+
+def _held_otherwise(known: Layers, name: str) -> Iterator[set[str]]:
+    """Tensors that both sides may hold in another form: a guilty one alone, then with all that its difference reaches.
+
+    How far it reaches is told by the free runs: a tensor that is far apart there, and reads one of those, is of them.
+    """
+    yield {name}
+    held = {name}
+    for one, layer in known.items():  # in the reference's order
+        if layer.propagated > STRICT and _reads(layer, held):
+            held.add(one)
+    if len(held) > 1:
+        yield held
+
+
+def _without(measurer: Measurer, alignment: Alignment, known: Layers, held: set[str]) -> dict[str, Layer]:
+    """The layers next to some tensors, once these are no pairs; they stay pairs, and none is told, if that is no help.
+
+    Whole numbers and truth values next to floating-point numbers are no help: another function may give the same ones.
+    """
+    readers = [one.region.pair for name, one in known.items() if name not in held and _reads(one, held)]
+    floating = any(known[name].measure is not None for name in held)
+    dropped = [known[name].region.pair for name in held]
+    for pair in dropped:
+        alignment.drop(pair)
+    regions = [find_region(measurer.reference, measurer.candidate, alignment, pair) for pair in readers]
+    merged = {layer.region.pair.reference: layer for layer in measurer.measure(regions)}
+    if merged and all(_same(one) and (one.measure is not None or not floating) for one in merged.values()):
+        return merged
+    for pair in dropped:
+        alignment.add(pair)
+    return {}
+
+
+def _reads(layer: Layer, names: set[str]) -> bool:
+    return any(pair.reference in names for pair in layer.region.boundary)
 
 
 def _wider(measurer: Measurer, alignment: Alignment, layer: Layer) -> Layer:

@@ -1,0 +1,68 @@
+"""Two models whose tensors are not the same where the models are, and models that only seem to be."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from parity import diff
+
+X = {"x": np.random.default_rng(0).standard_normal((4, 6, 16)).astype(np.float32)}
+
+
+class Attention(nn.Module):
+    """One head, whose values may be held as multiples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("query", "key", "value", "output"):
+            setattr(self, name, nn.Linear(16, 16))
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = (self.query(x) @ self.key(x).transpose(1, 2) / 4).softmax(-1)
+        return self.norm(x + self.output(torch.tanh(weights) @ self.value(x)))
+
+
+class Chosen(nn.Module):
+    """The place of the largest score, which a small fault leaves where it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(16, 16)
+        self.scores = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scores(self.hidden(x).relu()).argmax(-1)
+
+
+def pair(kind: type[nn.Module]) -> tuple[nn.Module, nn.Module]:
+    torch.manual_seed(0)
+    one, two = kind().eval(), kind().eval()
+    two.load_state_dict(one.state_dict())
+    return one, two
+
+
+def test_a_factor_that_is_taken_back_operators_later() -> None:
+    one, two = pair(Attention)
+    with torch.no_grad():
+        two.value.weight[:8] *= 3
+        two.value.bias[:8] *= 3
+        two.output.weight[:, :8] /= 3
+    report = diff(one, two, X)
+    assert (report.verdict, [*report.findings]) == ("pass", [])
+    with torch.no_grad():
+        two.output.weight[:, :8] *= 1.01
+    report = diff(one, two, X)
+    assert report.verdict == "mismatch"
+
+
+@pytest.mark.parametrize("layer", ["hidden", "scores"])
+def test_whole_numbers_acquit_nobody(layer: str) -> None:
+    one, two = pair(Chosen)
+    with torch.no_grad():
+        getattr(two, layer).weight *= 1.0001
+    assert torch.equal(one(torch.from_numpy(X["x"])), two(torch.from_numpy(X["x"])))
+    report = diff(one, two, X)
+    assert report.verdict == "mismatch"
+    assert [finding.rule for finding in report.findings] == ["weights"]
