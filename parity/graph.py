@@ -51,8 +51,9 @@ KINDS: Final = frozenset(
         *POINTWISE,
         *REDUCTIONS,
         *NORMALIZATIONS,
-        "matmul",  # any product of matrices, with or without a bias: MatMul, Gemm, addmm, dot_general, einsum
-        "conv",  # attributes `strides`, `pads` ([begin…, end…]), `dilations`, `groups`
+        "matmul",  # any product of matrices, with or without a bias: MatMul, Gemm, addmm, dot_general, einsum;
+        # attribute `activation`, where there is one inside: as `parity.functions.parse` reads it, if it can
+        "conv",  # attributes `strides`, `pads` ([begin…, end…]), `dilations`, `groups`, `activation`
         "conv_transpose",
         "softmax",  # attribute `axis`; `flattened`: true where all axes from `axis` on are one (ONNX before opset 13)
         "log_softmax",

@@ -1,5 +1,6 @@
 """Cause: another activation, or another parameter of it."""
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from parity.diagnose.case import Case, Hypothesis, Part, Repair, put
 from parity.diagnose.chains import Activation, active, chains_to
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import ReplaceActivation
-from parity.errors import ParityError
-from parity.functions import Variant, variant
+from parity.errors import InputError, ParityError
+from parity.functions import Variant, parse, variant
 from parity.functions.probing import sweep
 from parity.graph import LAYOUT
 from parity.sides import Side
@@ -141,35 +142,40 @@ def examine(case: Case, known: Sequence[Difference]) -> Iterator[Hypothesis]:
 
 
 def examine_fused(case: Case, ours: Sequence[Activation]) -> Iterator[Hypothesis]:
-    """Likely activations in the place of each one of the reference's in the region.
+    """Activations that the candidate's operators name, and likely ones, in the place of each of the reference's.
 
     For candidates whose own one cannot be told from what is around it: fused with a product of matrices, or not there.
     """
     own = {site.name for site in case.reference.sites}
+    others = dict.fromkeys((*_inside(case.candidate), *map(variant, LIKELY)))
     for one in ours:
         if one.telling and not one.chain.biases and {site.name for site in one.chain.sites} <= own:
-            yield from _injected(case, one)
+            yield from (_injected(case, one, other) for other in others if other != one.variant)
 
 
-def _injected(case: Case, one: Activation) -> Iterator[Hypothesis]:
+def _inside(part: Part) -> Iterator[Variant]:
+    """Activations that a region's operators name as a part of themselves."""
+    for site in part.sites:
+        with contextlib.suppress(InputError):
+            yield parse(str(site.attributes.get("activation", "")))
+
+
+def _injected(case: Case, one: Activation, other: Variant) -> Hypothesis:
     assert one.variant is not None  # noqa: S101 – only known activations are replaced
-    for name in LIKELY:
-        other = variant(name)
-        if other == one.variant:
-            continue
-        yield Hypothesis(
-            rule="activation-variant" if name != one.variant.name else "activation-parameter",
-            message=f"the candidate computes {other if name != 'identity' else 'no activation'} where the reference "
-            f"computes {one.name}, fused with what is around it",
-            expected=one.variant.name,
-            observed=name,
-            fix=fixes.activation(case.candidate.framework, one.variant, None),
-            places={
-                "reference": [site.name for site in one.chain.sites],
-                "candidate": [site.name for site in case.candidate.sites],
-            },
-            injection=_replacement(one, other),
-        )
+    parameter = other.name == one.variant.name
+    return Hypothesis(
+        rule="activation-parameter" if parameter else "activation-variant",
+        message=f"the candidate computes {other if other.name != 'identity' else 'no activation'} where the reference "
+        f"computes {one.name}, fused with what is around it",
+        expected=str(one.variant) if parameter else one.variant.name,
+        observed=str(other) if parameter else other.name,
+        fix=fixes.activation(case.candidate.framework, one.variant, None),
+        places={
+            "reference": [site.name for site in one.chain.sites],
+            "candidate": [site.name for site in case.candidate.sites],
+        },
+        injection=_replacement(one, other),
+    )
 
 
 def examine_unknown(case: Case, ours: Sequence[Activation]) -> Iterator[Hypothesis]:

@@ -281,8 +281,12 @@ def _fused_form(part: Part, site: Site, x: Float64) -> Form:
         return Form(split, axes, epsilon, groups=groups)
     if site.attributes.get("training") or not _present(site, 4):
         return Form(shape, (0, *space), epsilon)
-    stored = [_channelwise(wide(part, site.inputs[k]), x, channels) for k in (3, 4)]
-    return Form(shape, (0, *space), epsilon, mean=stored[0], variance=stored[1])
+    mean, variance = (_channelwise(wide(part, site.inputs[k]), x, channels) for k in (3, 4))
+    if site.inputs[4] in part.view.dynamic:  # computed before it, as exporters write a normalisation in training
+        own = _form(x, (0, *space), variance, Root((site,), site.inputs[4], epsilon))
+        if own is not None:
+            return own
+    return Form(shape, (0, *space), epsilon, mean=mean, variance=variance)
 
 
 def _composed(part: Part, root: Root) -> Norm | None:

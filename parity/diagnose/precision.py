@@ -1,16 +1,18 @@
 """Cause: computed in a lower precision than the tensors say."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parity.adapter import Array
+from parity.align.view import GraphView
 from parity.compare.local import rms
 from parity.diagnose.case import Case, Hypothesis, Part
 from parity.dtypes import FLOAT_DTYPES
+from parity.graph import Site
 
 Float64 = NDArray[np.float64]
 
@@ -52,14 +54,34 @@ def effective_bits(scale: float, error: float) -> float:
     return math.log2(scale / (error * math.sqrt(12))) + 1 if error > 0 and scale > 0 else math.inf
 
 
-def narrow_sites(part: Part) -> list[str]:
-    """Operators of the region that make a 16-bit tensor."""
-    entries = part.view.trace.tensors
+NARROW: Final = ("float16", "bfloat16")
+"""Types of 16 bits."""
+
+
+def narrow_sites(part: Part, dtypes: Sequence[str] = NARROW) -> list[str]:
+    """Operators of the region that make a tensor of some types."""
+    return [site.name for site in part.sites if _makes(part.view, site, dtypes)]
+
+
+def casts(part: Part, dtype: str) -> list[str]:
+    """Operators that make a tensor of a type or are given one: of the region, or of those that read its result."""
+    view = part.view
+    after = [view.trace.sites[at] for at in view.consumers.get(part.target, ())]
+    given = [site for site in part.sites if any(_dtype(view, name) == dtype for name in site.inputs)]
     return [
-        site.name
-        for site in part.sites
-        if any(name in entries and entries[name].dtype in {"float16", "bfloat16"} for name in site.outputs)
+        *dict.fromkeys(
+            site.name for site in (*given, *part.sites, *after) if site in given or _makes(view, site, [dtype])
+        )
     ]
+
+
+def _makes(view: GraphView, site: Site, dtypes: Sequence[str]) -> bool:
+    return any(_dtype(view, name) in dtypes for name in site.outputs)
+
+
+def _dtype(view: GraphView, name: str) -> str:
+    known = view.trace.tensors.get(name) or view.trace.weights.get(name)
+    return known.dtype if known is not None else ""
 
 
 def _cast_dtype(part: Part, sites: list[str]) -> str:

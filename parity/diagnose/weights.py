@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from parity.align.layout import Layout, arrangements
 from parity.diagnose.case import Case, Hypothesis, Part, put
+from parity.diagnose.precision import NARROW, casts
 from parity.dtypes import FLOAT_DTYPES
 from parity.edits import SetNumbers
 from parity.graph import NORMALIZATIONS
@@ -92,6 +93,19 @@ def _hypothesis(case: Case, name: str, other: str, layout: Layout) -> Hypothesis
         return None
     what = relation(ours, theirs)
     stored = case.candidate.view.trace.weights[other].dtype
+    rounded = what.removeprefix("rounded to ")
+    narrow = casts(case.candidate, rounded) if rounded in NARROW and rounded != stored else []
+    if narrow:  # the graph optimiser may have cast the weight already
+        return Hypothesis(
+            rule="precision",
+            message=f"the candidate computes in {rounded} between tensors that say {case.dtype}: the weight '{other}' "
+            "is rounded to it",
+            expected=case.dtype,
+            observed=rounded,
+            fix=f"Compute this operator in {case.dtype}, or declare the lower precision with --candidate-dtype.",
+            places={"reference": [name, *_readers(case.reference, name)], "candidate": [other, *narrow]},
+            repair=put(other, ours),
+        )
     return Hypothesis(
         rule="weights",
         message=f"the candidate's weight '{other}' is not the reference's '{name}': {what}",

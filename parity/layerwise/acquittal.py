@@ -70,7 +70,10 @@ def _without(measurer: Measurer, alignment: Alignment, known: Layers, held: set[
         alignment.drop(pair)
     regions = [find_region(measurer.reference, measurer.candidate, alignment, pair) for pair in readers]
     merged = {layer.region.pair.reference: layer for layer in measurer.measure(regions)}
-    if merged and all(_same(one) and (one.measure is not None or not floating) for one in merged.values()):
+    if merged and all(
+        (_same(one) or _smaller(one, known[name])) and (one.measure is not None or not floating)
+        for name, one in merged.items()
+    ):
         return merged
     for pair in dropped:
         alignment.add(pair)
@@ -94,6 +97,14 @@ def _wider(measurer: Measurer, alignment: Alignment, layer: Layer) -> Layer:
     (merged,) = measurer.measure([region])
     gap = merged.measure.gap if merged.measure is not None else None
     return merged if gap is not None and gap < layer.measure.gap / FALLEN and _same(merged) else layer
+
+
+def _smaller(layer: Layer, before: Layer) -> bool:
+    """Whether a guilty layer owed most of its difference to a wrong pair; what is left is a fault of its own."""
+    if before.status != "function" or layer.measure is None or before.measure is None:
+        return False
+    gap, former = layer.measure.gap, before.measure.gap
+    return gap is not None and former is not None and gap < former / FALLEN
 
 
 def _same(layer: Layer) -> bool:

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from parity.adapter import Array
+from parity.functions import FORMULAS, variant
 
 Attributes = dict[str, Any]
 
@@ -182,7 +183,40 @@ def canonical(call: Call, kind: str) -> Attributes:
     for build in (_BY_KIND.get(kind), _BY_OP.get(call.op)):
         if build:
             found = build(call, found)
+    if kind in {"conv", "matmul"} and found.get("activation"):
+        return found | {"activation": _inside(found)}
     return found
+
+
+_INSIDE: Final = {
+    "Relu": "relu",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Softsign": "softsign",
+    "Softplus": "softplus",
+    "LeakyRelu": "leaky_relu",
+    "Elu": "elu",
+    "HardSigmoid": "hard_sigmoid",
+    "HardSwish": "hard_swish",
+    "Gelu": "gelu_erf",
+    "SiLU": "silu",
+}
+"""Variants by the names of activations inside other operators."""
+
+
+def _inside(found: Attributes) -> str:
+    """The activation inside an operator, as `parity.functions.parse` reads it; else as the operator names it."""
+    name = str(found["activation"])
+    if name not in _INSIDE:
+        return name
+    formula = FORMULAS[_INSIDE[name]]
+    given = found.get("activation_params")
+    if given is None:
+        given = [found[one] for one in ("activation_alpha", "activation_beta") if one in found]
+    told = dict(zip(formula.parameters, given, strict=False))
+    if name == "HardSigmoid":
+        told = {"slope": 0.2} | told
+    return str(variant(formula.name, **told)) if formula.parameters else formula.name
 
 
 def _is_plain(value: Any) -> bool:

@@ -41,6 +41,22 @@ def test_statistics_of_the_batch(stored, diagnosed):
     assert (finding.expected, finding.observed) == ("running statistics", "batch statistics")
 
 
+def test_statistics_of_the_batch_that_a_fused_operator_is_given(stored, graph, diagnosed):
+    weights = {"scale": stored.norm.weight, "bias": stored.norm.bias, "axes": np.array([0, 2, 3])}
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["centre"]),
+        helper.make_node("Sub", ["x", "centre"], ["apart"]),
+        helper.make_node("Mul", ["apart", "apart"], ["squares"]),
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"], keepdims=0),
+        helper.make_node("ReduceMean", ["squares", "axes"], ["variance"], keepdims=0),
+        helper.make_node("BatchNormalization", ["x", "scale", "bias", "mean", "variance"], ["n"], "norm"),
+        helper.make_node("Tanh", ["n"], ["y"]),
+    ]
+    (finding,) = diagnosed(stored, graph(nodes, {"x": X}, weights), x=X)
+    assert finding.rule == "normalization-mode"
+    assert (finding.expected, finding.observed) == ("running statistics", "batch statistics")
+
+
 def test_stored_statistics_on_both_sides(stored, graph, diagnosed):
     norm = helper.make_node("BatchNormalization", ["x", "scale", "bias", "mean", "variance"], ["n"], "norm")
     weights = {
