@@ -147,6 +147,8 @@ def add_if_like(
         return False
     if one not in reference.trace or two not in candidate.trace:
         return False
+    if reference.trace.tensors[one].whole != candidate.trace.tensors[two].whole:
+        return False
     first, second = reference.trace.array(one), candidate.trace.array(two)
     if first.size != second.size or not first.size:
         return False

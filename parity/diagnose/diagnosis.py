@@ -120,7 +120,7 @@ class Doctor:
         """The diagnosis without pairs that names alone vouch for, in modules where nothing explains some of them.
 
         Where two modules do the same in another way, operators of one name need not do the same. None where these
-        pairs are not what was wrong: nothing may come of it but causes that were known before.
+        pairs are not what was wrong: then something is left that nothing explains.
         """
         views = self.measurer.reference, self.measurer.candidate
         modules = {self._module(layer) for layer in found.unexplained if layer.region.pair.reason in BY_NAME}
@@ -134,8 +134,7 @@ class Doctor:
         regions = [find_region(*views, self.alignment, one.region.pair) for one in stale]
         fresh = {one.region.pair.reference: one for one in self.measurer.measure(regions)}
         again = self._diagnosed([fresh.get(one.region.pair.reference, one) for one in kept], tick)
-        rules, before = ({one.rule for one in each.findings} for each in (again, found))
-        if rules and rules <= before - {"unexplained"}:
+        if again.faults and not again.unexplained:
             return again
         for pair in doubtful.values():
             self.alignment.add(pair)

@@ -12,6 +12,9 @@ from parity.errors import ParityError
 ENOUGH: Final = 0.9
 """Share of the gap that must go away for a cause to be believed."""
 
+ALL: Final = 0.99
+"""Likewise for several causes that are not one fault in several places: enough of them fit anything to some extent."""
+
 MOST: Final = 0.5
 """Share that is enough where what is left is no larger than the noise floor."""
 
@@ -60,7 +63,7 @@ def explain(case: Case, examiners: Sequence[Examiner]) -> Explained:
     kept, shares = _together(case, [*likely, *(one for one in tried if one not in likely)])
     total = sum(shares)
     left = tuple(dict.fromkeys(one.rule for one in tried if one not in kept))
-    if not _is_enough(case, total):
+    if not _is_enough(case, total, ALL if len(kept) > 1 else ENOUGH):
         return Explained((), (), 1.0, left)
     return Explained(tuple(kept), tuple(shares), 1.0 - total, left)
 
@@ -83,9 +86,9 @@ def _shares(case: Case, hypotheses: Sequence[Hypothesis]) -> Iterator[float]:
         before = now
 
 
-def _is_enough(case: Case, share: float) -> bool:
+def _is_enough(case: Case, share: float, least: float = ENOUGH) -> bool:
     """Whether this share explains a region: nearly all of the gap, or most of it and the rest is rounded weights."""
-    if share >= ENOUGH:
+    if share >= least:
         return True
     measure = case.measure
     if measure is None or measure.gap is None:
@@ -120,7 +123,7 @@ def _together(case: Case, hypotheses: Sequence[Hypothesis]) -> tuple[list[Hypoth
         if share - sum(shares) > SOME:
             kept.append(hypothesis)
             shares.append(share - sum(shares))
-        if _is_enough(case, sum(shares)):
+        if _is_enough(case, sum(shares), ALL):
             break
     return kept, shares
 

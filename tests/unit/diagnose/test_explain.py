@@ -66,14 +66,20 @@ def test_what_is_done_to_the_reference_explains_as_well() -> None:
 
 
 def test_several_that_are_enough_together_the_largest_first() -> None:
-    names, shares, found, _ = explained([cause("a", 0.3), cause("b", 0.65)], [cause("c", 0.01)])
-    assert (names, shares) == (["b", "a"], [0.65, 0.3])
-    assert found.rest == pytest.approx(0.05)
+    names, shares, found, _ = explained([cause("a", 0.3), cause("b", 0.695)], [cause("c", 0.01)])
+    assert (names, shares) == (["b", "a"], [0.695, 0.3])
+    assert found.rest == pytest.approx(0.005)
     assert found.tried == ("c",)
 
 
+def test_several_that_take_only_most_of_it_are_not_the_cause() -> None:
+    names, _, found, _ = explained([cause("a", 0.3), cause("b", 0.65)])
+    assert names == []
+    assert found.rest == 1.0
+
+
 def test_what_adds_nothing_is_left_out() -> None:
-    names, _, _, _ = explained([cause("a", 0.5), cause("b", 0.9 * SOME), cause("c", 0.45)])
+    names, _, _, _ = explained([cause("a", 0.5), cause("b", 0.9 * SOME), cause("c", 0.495)])
     assert names == ["a", "c"]
 
 
@@ -110,7 +116,7 @@ def test_a_cause_that_cannot_be_examined_leaves_what_it_had_and_the_others() -> 
         yield cause("a", 0.5)
         raise EngineError("no float64 here")
 
-    found = explain(Case(), [breaks_off, lambda _: iter([cause("b", 0.45)])])
+    found = explain(Case(), [breaks_off, lambda _: iter([cause("b", 0.495)])])
     assert [one.rule for one in found.causes] == ["a", "b"]
 
 
