@@ -47,7 +47,8 @@ class Reader:
     Attributes:
         site: The operator call.
         weight: Name of the weight.
-        data: Name of the tensor that it is applied to.
+        data: Name of the tensor that it is applied to, before whatever moves that; for a convolution, whose channels
+            have their place, after.
         result: Its result, with a bias that another site adds.
     """
 
@@ -174,9 +175,10 @@ def _readers(view: GraphView) -> dict[tuple[str, str], list[Reader]]:
             continue
         if site.attributes.get("layers", 1) != 1:  # its operand is that of the first layer, its result that of the last
             continue
-        roots = [view.origin(name) for name in site.inputs if name]
+        operands = [name for name in site.inputs if name]
+        roots = [view.origin(name) for name in operands]
         weights = [name for name in roots if name in view.trace.weights and _known_again(view, name)]
-        data = [name for name in roots if name in view.dynamic]
+        data = [name for name in (operands if site.kind.startswith("conv") else roots) if name in view.dynamic]
         if weights and data:
             found[family, weights[0]].append(Reader(site, weights[0], data[0], _with_bias(view, site)))
     return dict(found)

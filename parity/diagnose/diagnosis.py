@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from parity.align.alignment import Alignment, Pair
+from parity.align.alignment import CONFIDENCE, Alignment, Pair
 from parity.align.regions import Region, find_region
 from parity.compare.local import ratio, rms
 from parity.diagnose import activation, causes, conditioning, fixes, quantization
@@ -27,8 +27,8 @@ SEEN: Final = 0.1
 
 HALF: Final = 0.5
 
-BY_NAME: Final = frozenset({"metadata", "name"})
-"""Reasons of pairs whose numbers were not looked at."""
+DOUBTFUL: Final = CONFIDENCE["weights"]
+"""Confidence below which a pair may be none: names alone vouch for it, or numbers that are only near one another."""
 
 PLACES: Final = 12
 """Places named in the evidence of one finding."""
@@ -117,13 +117,19 @@ class Doctor:
         return self._reconsidered(found, tick) or found
 
     def _reconsidered(self, found: Diagnosis, tick: Callable[[int, int], None]) -> Diagnosis | None:
-        """The diagnosis without pairs that names alone vouch for, in modules where nothing explains some of them.
+        """The diagnosis without doubtful pairs, in modules where nothing explains some of them or what is made of them.
 
-        Where two modules do the same in another way, operators of one name need not do the same. None where these
-        pairs are not what was wrong: then something is left that nothing explains.
+        Where two modules do the same in another way, operators of one name need not do the same, and numbers that are
+        only near one another may be those of another step. None where these pairs are not what was wrong: then
+        something is left that nothing explains.
         """
         views = self.measurer.reference, self.measurer.candidate
-        modules = {self._module(layer) for layer in found.unexplained if layer.region.pair.reason in BY_NAME}
+        near = {pair.reference for one in found.unexplained for pair in (one.region.pair, *one.region.boundary)}
+        modules = {
+            self._module(one)
+            for one in found.layers
+            if one.guilty and one.region.pair.reference in near and one.region.pair.confidence < DOUBTFUL
+        }
         doubtful = _doubtful(one.region for one in found.layers if self._module(one) in modules)
         if not doubtful:
             return None
@@ -340,7 +346,7 @@ class Doctor:
 
 
 def _doubtful(regions: Iterable[Region]) -> dict[str, Pair]:
-    """Pairs by name, and those by numbers that were made of the others' numbers; by the reference's tensor.
+    """Pairs that may be none, and those by numbers that were made of their numbers; by the reference's tensor.
 
     Args:
         regions: In execution order.
@@ -348,7 +354,7 @@ def _doubtful(regions: Iterable[Region]) -> dict[str, Pair]:
     found: dict[str, Pair] = {}
     for region in regions:
         made = region.pair.reason == "value" and any(one.reference in found for one in region.boundary)
-        if made or region.pair.reason in BY_NAME:
+        if made or region.pair.confidence < DOUBTFUL:
             found[region.pair.reference] = region.pair
     return found
 
