@@ -144,9 +144,7 @@ def add_if_like(
     one, two = names
     if one in alignment.of_reference or two in alignment.of_candidate:
         return False
-    if one not in reference.dynamic or two not in candidate.dynamic:
-        return False
-    if one not in reference.trace or two not in candidate.trace:
+    if not all(name in view.dynamic and name in view.trace for view, name in zip(views, names, strict=True)):
         return False
     if reference.trace.tensors[one].whole != candidate.trace.tensors[two].whole:
         return False
