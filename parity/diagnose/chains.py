@@ -28,6 +28,9 @@ ARITHMETIC: Final = frozenset(
 )
 """Kinds that alone make no activation."""
 
+PIECEWISE: Final = frozenset({"compare", "where"})
+"""Kinds that together make one: another straight line on either side of a number."""
+
 FUSED: Final = frozenset({"pointwise", "gelu", "quick_gelu", "silu", "relu"})
 """Kinds that may add a bias of their own; it is taken as 0 in a probe."""
 
@@ -119,7 +122,8 @@ def chains(view: GraphView) -> Iterator[list[Chain]]:
 
 def active(chain: Chain) -> bool:
     """Whether it can be an activation; one that only moves numbers about before it is the same without that."""
-    return chain.sites[0].kind not in LAYOUT and any(site.kind not in ARITHMETIC for site in chain.sites)
+    kinds = {site.kind for site in chain.sites}
+    return chain.sites[0].kind not in LAYOUT and (not kinds <= ARITHMETIC or PIECEWISE <= kinds)
 
 
 def _inside(view: GraphView, end: Site, whole: Chain) -> list[Chain]:

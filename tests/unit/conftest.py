@@ -59,6 +59,8 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "sqrt": np.sqrt,
     "tanh": np.tanh,
     "maximum": np.maximum,
+    "compare": np.greater_equal,
+    "where": np.where,
     **{name: act(name) for name in ("relu", "silu", "sigmoid", "quick_gelu", "mish")},
     "erf": lambda x: np.vectorize(math.erf)(x).astype(x.dtype),
     "gelu": lambda x, approximate="none": act("gelu_erf" if approximate == "none" else "gelu_tanh")(x),

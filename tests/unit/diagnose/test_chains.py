@@ -45,6 +45,10 @@ def relu_by_maximum(m, x: str) -> str:
     return m("maximum", x, 0.0)
 
 
+def leaky_relu_by_where(m, x: str) -> str:
+    return m("where", m("compare", x, 0.0), x, m("mul", 0.01, x))
+
+
 SPELLINGS = {
     gelu_erf: "gelu_erf",
     gelu_erf_turned: "gelu_erf",
@@ -53,6 +57,7 @@ SPELLINGS = {
     quick_gelu: "quick_gelu",
     silu_by_exp: "silu",
     relu_by_maximum: "relu",
+    leaky_relu_by_where: "leaky_relu",
 }
 
 
