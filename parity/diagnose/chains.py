@@ -123,7 +123,7 @@ def chains(view: GraphView) -> Iterator[list[Chain]]:
 def active(chain: Chain) -> bool:
     """Whether it can be an activation; one that only moves numbers about before it is the same without that."""
     kinds = {site.kind for site in chain.sites}
-    return chain.sites[0].kind not in LAYOUT and (not kinds <= ARITHMETIC or PIECEWISE <= kinds)
+    return chain.sites[0].kind not in LAYOUT and (not kinds <= ARITHMETIC or kinds >= PIECEWISE)
 
 
 def _inside(view: GraphView, end: Site, whole: Chain) -> list[Chain]:
