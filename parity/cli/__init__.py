@@ -1,5 +1,6 @@
 """The command line: one file a command, imported when it is called."""
 
+import errno
 import os
 import signal
 import sys
@@ -67,7 +68,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a dash is no reason to fail
-    signal.signal(signal.SIGTERM, _terminated)
+    _end_in_order()
     try:
         group.main(prog_name="parity", standalone_mode=False)
     except ParityError as error:
@@ -86,6 +87,20 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        what = f"{error.filename}: " if error.filename else ""
-        click.echo(f"parity: {what}{error.strerror or error}.", err=True)
+        _tell(error)
         sys.exit(ParityError.exit_code)
+
+
+def _end_in_order() -> None:
+    """Has the signals that end a process end it as Ctrl-C does, but for those that `nohup` has ignored."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminated)
+
+
+def _tell(error: OSError) -> None:
+    what = f"{error.filename}: " if error.filename else ""
+    click.echo(f"parity: {what}{error.strerror or error}.", err=True)
+    if error.errno == errno.ENOSPC:
+        click.echo("  Free some space, or set TMPDIR to a folder with room for the recorded tensors.", err=True)

@@ -130,13 +130,13 @@ def output_options_in(*formats: str) -> Callable[[Callable[..., None]], Callable
             "file",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Write to a file instead of standard output.",
+            help="Write to a file instead of standard output; '-' is standard output.",
         )
         @click.option("--quiet", is_flag=True, help="Only the sentence of verdict.")
         @click.option("--no-progress", is_flag=True, help="No progress bars on standard error.")
         def wrapped(*, form: str, file: Path | None, quiet: bool, no_progress: bool, **options: Any) -> None:
             shown = sys.stderr is not None and sys.stderr.isatty() and not no_progress and not quiet
-            output = Output(form, file, quiet, progress=shown)
+            output = Output(form, None if file == Path("-") else file, quiet, progress=shown)
             output.check()
             command(output=output, **options)
 

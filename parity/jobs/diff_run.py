@@ -31,6 +31,7 @@ from parity.layerwise.ends import (
     find_ends,
     output_places,
     production_gap,
+    taken_by_order,
     taken_inputs,
 )
 from parity.layerwise.location import location, words
@@ -137,7 +138,8 @@ def watch_both(ours: Opened, theirs: Opened, task: Task, options: DiffOptions) -
         lambda: observe(theirs, moved_inputs, task.folder / "candidate", task.watch),
     )
     task.progress("runs", 2, 2)
-    return Both(ours, theirs, mine, yours, moved, [*_of_traces(ours, theirs), *lacking])
+    by_order = taken_by_order(task.given, ours.specs, theirs.specs)
+    return Both(ours, theirs, mine, yours, moved, [*_of_traces(ours, theirs), *lacking, *by_order])
 
 
 def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:

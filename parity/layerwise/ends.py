@@ -59,6 +59,15 @@ def taken_inputs(inputs: Mapping[str, Array], specs: Mapping[str, InputSpec]) ->
     return {name: array for name, array in inputs.items() if name in specs}, [told]
 
 
+def taken_by_order(inputs: Mapping[str, Array], *sides: Mapping[str, InputSpec]) -> list[str]:
+    """What is to be said of inputs whose name no side has: they are taken by order, which may not be what was meant."""
+    known = {name for specs in sides for name in specs}
+    unknown = [name for name in inputs if name not in known]
+    if not known or not unknown:
+        return []
+    return [f"No side has an input named {' or '.join(map(repr, unknown))}: the inputs were taken in their order."]
+
+
 def candidate_inputs(
     inputs: Mapping[str, Array], specs: Mapping[str, InputSpec], permutations: Permutations
 ) -> tuple[dict[str, Array], dict[str, tuple[int, ...]]]:

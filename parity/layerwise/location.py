@@ -46,7 +46,7 @@ def common_scope(sites: Sequence[Site]) -> str:
 def module(place: Mapping[str, Any]) -> str:
     """A place by its module, or where that is not known by its operator, tensor or output."""
     known = (place.get(key) for key in ("scope", "site", "tensor", "output"))
-    return str(next((name for name in known if name), ""))
+    return str(next((name for name in known if name), "")).replace("\n", "\\n")
 
 
 def words(place: Mapping[str, Any]) -> str:

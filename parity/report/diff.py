@@ -15,7 +15,7 @@ from parity.jobs.diff_report import DiffReport, Repair
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
 from parity.layerwise.location import module, words
-from parity.report.terminal import COLOURS, console, new_table, number, plain, text_of, verdict_line
+from parity.report.terminal import COLOURS, console, new_table, number, one_line, plain, text_of, verdict_line
 
 NEIGHBOURS: Final = 1
 """Layers shown before and after a guilty one."""
@@ -93,12 +93,14 @@ def _headline(report: DiffReport) -> str:
 
 def _finding(out: Console, place: int, finding: Finding) -> None:
     out.print()
-    head = Text.assemble((f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", finding.message)
+    head = Text.assemble(
+        (f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", plain(one_line(finding.message))
+    )
     out.print(head, soft_wrap=True)
     for side in ("reference", "candidate"):
         where = finding.location.get(side)
         if where:
-            out.print(plain(f"   {side}: {_where(where)}"), soft_wrap=True)
+            out.print(plain(one_line(f"   {side}: {_where(where)}")), soft_wrap=True)
     both = [one for one in (finding.expected, finding.observed) if one]
     if both and not any(one in finding.message for one in both):
         out.print(plain(f"   expected: {finding.expected or '–'}; observed: {finding.observed or '–'}"), soft_wrap=True)
@@ -222,8 +224,8 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         layer = layers[k]
         word, colour = STATUS[layer.status]
         table.add_row(
-            plain(shortened(layer.reference, length)),
-            plain(shortened(layer.candidate, length)),
+            plain(shortened(one_line(layer.reference), length)),
+            plain(shortened(one_line(layer.candidate), length)),
             plain(shortened(layer.op, MIN_NAME)),
             number(layer.propagated_error) if math.isfinite(layer.propagated_error) else "not finite",
             number(layer.local_error),
@@ -269,12 +271,14 @@ def _repair(out: Console, repair: Repair) -> None:
 def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
     for row in rows:
         if row.relative is None or row.max_abs is None:
-            out.print(plain(f"output {row.name}: not compared"))
+            out.print(plain(f"output {one_line(row.name)}: not compared"))
         elif not math.isfinite(row.relative) or not math.isfinite(row.max_abs):
-            out.print(plain(f"output {row.name}: NaN or infinite on one side and not on the other"), soft_wrap=True)
+            out.print(
+                plain(f"output {one_line(row.name)}: NaN or infinite on one side and not on the other"), soft_wrap=True
+            )
         else:
             off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread"
-            out.print(plain(f"output {row.name}: off by {off}{_as_scores(row, verdict)}"), soft_wrap=True)
+            out.print(plain(f"output {one_line(row.name)}: off by {off}{_as_scores(row, verdict)}"), soft_wrap=True)
     if said := _tolerance(rows, verdict):
         out.print(plain(said), soft_wrap=True)
 

@@ -48,9 +48,18 @@ def new_table(title: str = "") -> Table:
     )
 
 
+CONTROLS: Final = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
+"""Characters that would be orders to a terminal, as they are written in Python."""
+
+
 def plain(text: str, colour: str = "") -> Text:
-    """Text in which nothing is markup: names from files may hold square brackets."""
-    return Text(text, style=colour)
+    """Text in which nothing is markup or an order: names from files may hold square brackets and escape sequences."""
+    return Text(text.translate(CONTROLS), style=colour)
+
+
+def one_line(name: str) -> str:
+    """A name from a file with its line breaks written out."""
+    return name.replace("\n", "\\n")
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -62,4 +71,4 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def verdict_line(verdict: str, summary: str) -> Text:
     """The sentence of verdict, with the word before it."""
-    return Text.assemble((verdict.upper(), COLOURS.get(verdict, "")), "  ", summary)
+    return Text.assemble((verdict.upper(), COLOURS.get(verdict, "")), "  ", summary.translate(CONTROLS))

@@ -15,6 +15,7 @@ from parity.layerwise.ends import (
     find_ends,
     output_places,
     production_gap,
+    taken_by_order,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -253,3 +254,10 @@ def test_an_engine_that_makes_another_model_of_it_is_told() -> None:
     assert gap(1e-4, 0.0) is None  # another order of the same sums
     assert gap(1e-3, 1e-3) is None  # the operators one by one are as far apart
     assert production_gap([], {}) is None
+
+
+def test_inputs_that_no_side_names_are_said_to_be_taken_by_order() -> None:
+    (said,) = taken_by_order({"foo": X}, {"x": spec(2, 6)}, {"input": spec(2, 6)})
+    assert said == "No side has an input named 'foo': the inputs were taken in their order."
+    assert taken_by_order({"x": X}, {"x": spec(2, 6)}, {"input": spec(2, 6)}) == []
+    assert taken_by_order({"foo": X}, {}, {}) == []

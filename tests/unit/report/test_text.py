@@ -15,7 +15,7 @@ from parity.measure.activation import Row
 from parity.report import doctor as doctor_report
 from parity.report import identify as identify_report
 from parity.report import suite as suite_report
-from parity.report.terminal import number, plain
+from parity.report.terminal import number, one_line, plain, verdict_line
 
 AWKWARD = "f[approximate=tanh] [bold red]x[/] [link=a] \\[b] (compile)"
 
@@ -135,3 +135,9 @@ def test_numbers(value: float | None, digits: int, written: str) -> None:
 
 def test_plain_text_is_no_markup() -> None:
     assert plain("[bold]x[/bold]").plain == "[bold]x[/bold]"
+
+
+def test_names_give_the_terminal_no_orders() -> None:
+    assert plain("\x1b[31mred\x07\x9b").plain == "\\x1b[31mred\\x07\\x9b"
+    assert verdict_line("pass", "a\x1bb").plain == "PASS  a\\x1bb"
+    assert one_line("a\nb") == "a\\nb"
