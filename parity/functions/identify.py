@@ -273,13 +273,15 @@ def _shortlist(values: Mapping[Variant, Float64], data: Data) -> list[Fit]:
 
 
 def _tuned(plain: list[Fit], data: Data) -> list[Fit]:
-    """Formulas with fitted parameters: the best hypothesis, or every one where it explains too little."""
+    """Formulas with fitted parameters: the best hypothesis, or every one where it explains too little.
+
+    Where that is only one of the best's own constants, another formula must fit as well as it.
+    """
     own = fit_parameters(plain[0], data)
     if any(one is not None and one.rms <= SETTLED for one in (plain[0], own)):
         return [own] if own else []
     constants = fit_constants(plain[0], data)
-    if constants is not None and constants.rms <= SETTLED:
-        return []
+    settled = constants is not None and constants.rms <= SETTLED
     listed = {one.variant.name for one in plain}
     others = [
         fit(variant(name), data)
@@ -287,7 +289,11 @@ def _tuned(plain: list[Fit], data: Data) -> list[Fit]:
         if formula.arity == data.x.ndim and formula.parameters and name not in listed
     ]
     tuned = [own, *(fit_parameters(one, data) for one in (*plain[1:], *others))]
-    return [one for one in tuned if one is not None]
+    return [
+        one
+        for one in tuned
+        if one is not None and (not settled or (one.rms <= SETTLED and one.variant.name not in SAME_INSIDE))
+    ]
 
 
 def _of_that_form(best: Fit, plain: list[Fit], data: Data) -> Fit:

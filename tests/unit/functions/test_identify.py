@@ -80,6 +80,14 @@ def test_gated_samples_are_identified(one: Variant, dtype: str) -> None:
     assert found.count > 2_990
 
 
+@pytest.mark.parametrize("alpha", [0.5, 1.5, 1.6])
+def test_a_parameter_that_is_near_the_constant_of_another_formula(alpha: float) -> None:
+    """ELU has the form of SELU with other constants."""
+    x = normal(np.float32)
+    assert identify(x, rounded_once(variant("elu", alpha=alpha), x)).variant == variant("elu", alpha=alpha)
+    assert identify(x, rounded_once(variant("selu"), x)).variant == variant("selu")
+
+
 @pytest.mark.parametrize(
     ("one", "plainer"),
     [("celu", "elu"), ("threshold", "relu"), ("gelu_clipped", "gelu_erf"), ("relu6", "relu")],
