@@ -201,6 +201,13 @@ class Namer:
         told = self._told[key]
         return None if told is None else (nested[told[0]], told[1])
 
+    def times_input(self, regions: Regions, region: Region, dtype: str) -> Name | None:
+        """The variant that a region is with its own input as a factor; None where that is none."""
+        from parity.functions.probing import sweep  # noqa: PLC0415 – most graphs need no probe
+
+        y = _values(regions, region, dtype)
+        return None if y is None else _close(y * sweep(dtype).astype(np.float64), dtype)
+
     def _named(self, regions: Regions, active: Sequence[Region], dtype: str) -> tuple[Region, Name] | None:
         last = _by_definition(regions, active[0], active[-1])
         if last is not None:

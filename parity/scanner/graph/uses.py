@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from parity.scanner.graph.ir import Graph, Inner, Node
+from parity.scanner.graph.ir import PASSING, Graph, Inner, Node
 from parity.scanner.graph.naming import Name, Namer, defined
-from parity.scanner.graph.regions import ARITHMETIC, Region, Regions
+from parity.scanner.graph.regions import ARITHMETIC, SKIPPED, Region, Regions
 from parity.scanner.graph.statics import Statics
 from parity.scanner.model import ActivationUse
 
@@ -62,7 +62,7 @@ def _in_graph(file: str, graph: Graph, regions: Regions, namer: Namer) -> Iterat
             found.append(Found(_use(file, node, (node,), learned, gated=False), graph, None, regions.statics))
             continue
         nested = regions.ending(at)
-        told = namer.name(regions, nested, _dtype(regions, nested)) if nested else None
+        told = _told(graph, regions, namer, nested)
         if told is None:
             continue
         region, name = told
@@ -71,6 +71,18 @@ def _in_graph(file: str, graph: Graph, regions: Regions, namer: Namer) -> Iterat
         use = _use(file, principal, region.nodes, name, gated=_gates(graph, regions, region))
         found.append(Found(use, graph, region, regions.statics))
     yield from reversed(found)
+
+
+def _told(graph: Graph, regions: Regions, namer: Namer, nested: Sequence[Region]) -> tuple[Region, Name] | None:
+    """The region of several that end alike which is an activation, and which one; None where none is."""
+    if not nested:
+        return None
+    dtype = _dtype(regions, nested)
+    for region in nested:
+        name = namer.times_input(regions, region, dtype) if _meets_its_input(graph, region) else None
+        if name is not None:
+            return region, name
+    return namer.name(regions, nested, dtype)
 
 
 def _learned(node: Node, regions: Regions) -> Name | None:
@@ -114,6 +126,31 @@ def _gates(graph: Graph, regions: Regions, region: Region) -> bool:
             return False
         name = node.outputs[0]
     return False
+
+
+def _meets_its_input(graph: Graph, region: Region) -> bool:
+    """Whether the function is multiplied by a product of its own input: x·y·f(x), from the left to the right."""
+    readers = graph.readers.get(region.target, [])
+    if len(readers) != 1 or region.target in graph.outputs:
+        return False
+    product = graph.nodes[readers[0]]
+    others = [_behind(graph, name) for name in product.inputs if name != region.target]
+    makers = [graph.makers.get(name) for name in others]
+    inner = [graph.nodes[at] for at in makers if at is not None]
+    source = _behind(graph, region.source)
+    return product.kind == "mul" and any(
+        node.kind == "mul" and source in {_behind(graph, name) for name in node.inputs} for node in inner
+    )
+
+
+def _behind(graph: Graph, name: str) -> str:
+    """The tensor behind operators that pass numbers on."""
+    for _ in range(SKIPPED):
+        at = graph.makers.get(name)
+        if at is None or graph.nodes[at].kind not in PASSING or not graph.nodes[at].inputs:
+            break
+        name = graph.nodes[at].inputs[0]
+    return name
 
 
 def _use(file: str, principal: Node, nodes: Sequence[Node], name: Name, *, gated: bool) -> ActivationUse:

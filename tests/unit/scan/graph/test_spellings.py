@@ -203,6 +203,29 @@ def test_a_gated_form_names_the_activation_inside(variant: str, spelling: Spelli
     assert str(use.value).endswith("gating")
 
 
+def erf_half(g, x):
+    return g.Mul(g.Add(g.Erf(g.Div(x, ROOT)), 1.0), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("variant", "factor"),
+    [
+        ("silu", lambda g, x: g.Sigmoid(x)),
+        ("quick_gelu", lambda g, x: g.Sigmoid(g.Mul(x, 1.702))),
+        ("gelu_erf", erf_half),
+    ],
+)
+def test_a_gate_multiplied_from_the_left_to_the_right_is_the_activation_all_the_same(variant: str, factor) -> None:
+    """x·y·f(x) in place of x·f(x)·y."""
+    g = Builder()
+    x = g.Add("x", 0.25)
+    found = uses(g.model(g.Mul(g.Mul(x, g.Sqrt("x")), factor(g, x))))
+    assert [one.variant for one in found] == [variant]
+    g = Builder()
+    found = uses(g.model(g.Mul(g.Sqrt("x"), g.Sigmoid("x"))))
+    assert [one.variant for one in found] == ["sigmoid"]
+
+
 @pytest.mark.parametrize(("variant", "spelling"), GELU_CASES)
 def test_a_bias_before_and_a_residual_after_are_no_part_of_it(variant: str, spelling: Spelling) -> None:
     g = Builder()
