@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from parity.errors import ParityError
+from parity.errors import EngineError, ParityError
 from parity.findings import Finding
 from parity.jobs.identify import identify
+from parity.jobs.suite import suite
 from parity.scanner.knowledge.targets import GATED, measurements
 
 
@@ -22,8 +23,9 @@ def measured(targets: Iterable[str]) -> Iterator[Finding]:
 
 
 def _compared(target: str, call: str, known: str) -> Finding:
+    adapter, _, implementation = call.partition("/")
     try:
-        found = identify(call).variant
+        found = _by_suite(adapter, implementation) if implementation else identify(call).variant
     except ParityError as error:
         return _note(target, f"{call} of {target} was not measured: {error.message}")
     if found == GATED.get(known, known):
@@ -37,6 +39,15 @@ def _compared(target: str, call: str, known: str) -> Finding:
         expected=known,
         observed=found,
     )
+
+
+def _by_suite(adapter: str, implementation: str) -> str | None:
+    """What the suite identifies an implementation as; a framework's own graph is built and run for it."""
+    report = suite(adapters=[adapter], implementations=[implementation], dtypes=["float32"])
+    failed = next((row for row in report.results if row.identified is None and row.reason), None)
+    if failed is not None:
+        raise EngineError(failed.reason)
+    return report.results[0].identified
 
 
 def _note(target: str, message: str) -> Finding:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parity.jobs.scan_measure import measured
 from parity.scanner.graph.optimizer import SETTING, risks
 from parity.scanner.model import Document
 from parity.scanner.readers import exported_program, saved_model, tflite
@@ -219,3 +220,10 @@ def test_a_tflite_model_is_read_quantised_or_not(keras_model, tmp_path: Path) ->
             path = tmp_path / f"{quantised}.tflite"
             path.write_bytes(converter.convert())
         assert [use.variant for use in tflite.read(Source.of_file(str(path))).activations] == KERAS
+
+
+def test_what_is_known_of_onnx_runtime_is_measured_by_the_suite() -> None:
+    findings = list(measured(["onnxruntime-gelu-approximation"]))
+    assert {one.severity for one in findings} == {"note"}
+    assert all(one.message.startswith("Measured: ") for one in findings)
+    assert any("computes gelu_tanh, as is known" in one.message for one in findings)

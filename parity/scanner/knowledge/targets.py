@@ -79,7 +79,10 @@ def answer(target: str, use: ActivationUse, model_type: str) -> Answer:
 
 
 def measurements(target: str) -> list[tuple[str, str]]:
-    """Callables of a target, as ``module:name``, with the variant that each is known to compute."""
+    """Functions of a target with the variant that each is known to compute.
+
+    They are callables, as ``module:name``, or implementations that the suite measures, as ``adapter/implementation``.
+    """
     return list(data("targets")["targets"][target].get("measure", {}).items())
 
 
