@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="scan")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
     "--target",
     "targets",
@@ -57,6 +57,8 @@ def command(
     if "help" in targets:
         click.echo("\n".join(target_names()))
         return
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH…': a file, a folder or - for standard input.")
     report = scan(
         paths, targets, against=against, strict=strict, measure=measure, versions=dict(map(_version, libraries))
     )
