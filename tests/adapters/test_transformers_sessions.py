@@ -12,6 +12,7 @@ from parity.testing.sessions import check_session, traced
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from parity_adapters.torch import adapter as torch_adapter  # noqa: E402
 from parity_adapters.transformers import adapter  # noqa: E402
 
 RANDOM = np.random.default_rng(7)
@@ -74,6 +75,18 @@ def test_session_is_exact(make, inputs: dict[str, np.ndarray], output: str, tmp_
         assert ends.notes == ()
         assert set(inputs) <= set(session.inputs())
         assert any(site.source and site.source.startswith("transformers/models/") for site in sites)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_what_stands_beside_the_result_is_told_of_folders_and_of_live_models(live: bool, tmp_path: Path) -> None:
+    folder = bert(tmp_path)
+    if live:
+        session = torch_adapter.open(transformers.BertModel.from_pretrained(folder).eval(), {})
+    else:
+        session = adapter.open(folder, {})
+    _, _, ends = traced(session, {"input_ids": tokens(2, 6)})
+    assert list(ends.outputs) == ["last_hidden_state", "pooler_output"]
+    assert ends.by_products == ("pooler_output",)
 
 
 def test_inputs_are_specified_from_the_configuration(tmp_path: Path) -> None:

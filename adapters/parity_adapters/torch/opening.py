@@ -27,6 +27,15 @@ NOT_WEIGHTS_ONLY: Final = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 OBJECTS: Final = ("constants/custom_obj", "constants/opaque_obj")
 """How the entries of an exported program are called that are not read by `torch.load`."""
 
+BY_PRODUCTS: Final = frozenset(
+    {
+        *("pooler_output", "hidden_states", "attentions", "cross_attentions", "past_key_values"),
+        *("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions"),
+        *("decoder_hidden_states", "decoder_attentions", "router_logits", "image_hidden_states"),
+    }
+)
+"""Keys of the outputs of transformers' models that stand beside the result, and that exports leave out."""
+
 _SCRIPTS: Final = frozenset({".pt", ".pth", ".ts", ".torchscript"})
 
 
@@ -34,7 +43,9 @@ def open_model(model: Any, options: Mapping[str, str]) -> TorchSession:
     """The session of a reference or a live object; arguments and errors are those of `parity.adapter.Adapter.open`."""
     dtype = wanted_dtype(options)
     loaded = _load(model) if isinstance(model, str | Path) else model
-    return TorchSession(program(cast(loaded, dtype)), dtype)
+    packages = {kind.__module__.partition(".")[0] for kind in type(loaded).__mro__}
+    by_products = BY_PRODUCTS if "transformers" in packages else frozenset()
+    return TorchSession(program(cast(loaded, dtype)), dtype, by_products=by_products)
 
 
 def wanted_dtype(options: Mapping[str, str]) -> torch.dtype | None:

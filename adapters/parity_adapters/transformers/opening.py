@@ -11,19 +11,10 @@ import transformers
 
 from parity.adapter import not_opened
 from parity.errors import InputError
-from parity_adapters.torch.opening import cast, wanted_dtype
+from parity_adapters.torch.opening import BY_PRODUCTS, cast, wanted_dtype
 from parity_adapters.torch.programs import program
 from parity_adapters.torch.session import TorchSession
 from parity_adapters.transformers.signatures import specs
-
-BY_PRODUCTS: Final = frozenset(
-    {
-        *("pooler_output", "hidden_states", "attentions", "cross_attentions", "past_key_values"),
-        *("encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions"),
-        *("decoder_hidden_states", "decoder_attentions", "router_logits", "image_hidden_states"),
-    }
-)
-"""Keys of a ``ModelOutput`` that stand beside the result."""
 
 READS: Final = "folders with config.json and *.safetensors, or hf:DIR"
 
