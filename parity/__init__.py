@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         activations,
         replace_activation,
     )
+    from parity.jobs.check import CheckOptions, CheckReport, check
     from parity.jobs.diff import DiffOptions, DiffReport, diff
     from parity.jobs.doctor import doctor
     from parity.jobs.identify import identify
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ActivationList",
     "ActivationSite",
+    "CheckOptions",
+    "CheckReport",
     "Comparison",
     "DiffOptions",
     "DiffReport",
@@ -39,6 +42,7 @@ __all__ = [
     "Variant",
     "activations",
     "assert_parity",
+    "check",
     "diff",
     "doctor",
     "identify",
@@ -52,6 +56,8 @@ __all__ = [
 _HOMES = {
     "ActivationList": "parity.jobs.activations",
     "ActivationSite": "parity.jobs.activations",
+    "CheckOptions": "parity.jobs.check",
+    "CheckReport": "parity.jobs.check",
     "Comparison": "parity.compare",
     "DiffOptions": "parity.jobs.diff",
     "DiffReport": "parity.jobs.diff",
@@ -63,6 +69,7 @@ _HOMES = {
     "Variant": "parity.functions",
     "activations": "parity.jobs.activations",
     "assert_parity": "parity.assertion",
+    "check": "parity.jobs.check",
     "diff": "parity.jobs.diff",
     "doctor": "parity.jobs.doctor",
     "identify": "parity.jobs.identify",

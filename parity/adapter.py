@@ -181,6 +181,45 @@ class RegionSaver(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A model in a form in which it is deployed.
+
+    Attributes:
+        file: The file, or the folder, that was written.
+        how: The call that made it, with the versions and settings that matter, in words.
+        notes: What a reader should know of it, as sentences.
+    """
+
+    file: Path
+    how: str
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """A session that can also write its model in forms in which it is deployed."""
+
+    def targets(self) -> Mapping[str, str]:
+        """Deployment targets that it exports to, each with the form in which, in words."""
+        ...
+
+    def export(self, target: str, inputs: Mapping[str, Array], folder: Path, options: Mapping[str, str]) -> Exported:
+        """Writes the model for one of `targets`, with the exporter that the framework's users call.
+
+        Args:
+            target: Which.
+            inputs: Example inputs, as for `Session.run`.
+            folder: Where to; it is empty.
+            options: ``opset``: of ONNX, a number. One that means nothing to a target is passed over.
+
+        Raises:
+            InputError: An option cannot be used, or the model does not take these inputs.
+            EngineError: The exporter refuses the model.
+        """
+        ...
+
+
 @runtime_checkable
 class Mender(Protocol):
     """An adapter that can also write a model anew with some of its parts changed."""

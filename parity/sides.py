@@ -13,9 +13,9 @@ from parity.adapter import Adapter, Array, load_adapter
 from parity.align.view import GraphView
 from parity.errors import EngineError, InputError
 from parity.graph import InputSpec
+from parity.measure import exporting, saving
 from parity.measure import mutant as mutant_jobs
 from parity.measure import regions as regions_jobs
-from parity.measure import saving
 from parity.measure import session as jobs
 from parity.measure.mutations import Mutation, packed
 from parity.models import ModelReference, model_reference
@@ -161,6 +161,17 @@ class Side:
         arguments = {"plan": plan, "folder": str(folder.absolute())}
         (told,) = self._call("save", arguments, _numbered(given), home=saving)
         return str(told.data["reason"])
+
+    def targets(self) -> dict[str, str]:
+        """Deployment targets that its model can be exported to, each with the form in which."""
+        return dict(self._one("targets", {}, home=exporting).data["targets"])
+
+    def export(
+        self, target: str, inputs: Mapping[str, Array], folder: Path, options: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Exports its model into a folder; see `parity.measure.exporting.export`."""
+        plan = {"target": target, "folder": str(folder), "names": list(inputs), "options": dict(options)}
+        return dict(self._one("export", {"plan": plan}, _numbered(inputs), exporting).data)
 
     def described(self) -> dict[str, Any] | None:
         """How `parity.adapter.Adapter.open` opens this model again; None for a live object."""

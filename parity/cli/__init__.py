@@ -11,6 +11,7 @@ import click
 from parity.errors import ParityError
 
 COMMANDS = {
+    "check": "The gate before export: scan, probe, export to each target, compare.",
     "diff": "Compare two models layer by layer: where they part, why, and what to change.",
     "doctor": "Show what is installed, what is missing and how to get it.",
     "identify": "Say which activation function a callable or a table of samples is.",

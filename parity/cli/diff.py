@@ -133,7 +133,7 @@ def command(
 
     asked = DiffOptions(
         mapped=_read_map(map_file),
-        allowed=dict(_allowed(one) for one in allowed),
+        allowed=dict(allowed_rule(one) for one in allowed),
         candidate_session_config=dict(_pair(one, "=", "--candidate-session-config", "KEY=VALUE") for one in config),
         candidate_input_perm=dict(_axes(one, "--candidate-input-perm") for one in input_perms),
         candidate_output_perm={
@@ -168,7 +168,12 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _allowed(text: str) -> tuple[str, float | None]:
+def allowed_rule(text: str) -> tuple[str, float | None]:
+    """``RULE`` or ``RULE=VALUE``.
+
+    Raises:
+        InputError: There is no such rule, or the value is no limit of an error.
+    """
     from parity.findings import RULES  # noqa: PLC0415
 
     rule, equals, value = text.partition("=")

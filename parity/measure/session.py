@@ -52,7 +52,7 @@ def close_model(adapter: Adapter, token: str) -> Iterator[Message]:  # noqa: ARG
 
 def run(adapter: Adapter, token: str, names: Sequence[str], **inputs: Array) -> Iterator[Message]:  # noqa: ARG001
     """Outputs of one production run; ``inputs`` are ``x0``, ``x1``, … in the order of ``names``."""
-    outputs = _opened[token].run(_named(names, inputs))
+    outputs = _opened[token].run(named_arrays(names, inputs))
     yield Message({"outputs": list(outputs)}, {f"y{k}": np.asarray(one) for k, one in enumerate(outputs.values())})
 
 
@@ -66,7 +66,7 @@ def trace(
 ) -> Iterator[Message]:
     """Records one run into ``folder``, and tells the number of sites as it goes on."""
     session = _opened[token]
-    given = _named(names, inputs)
+    given = named_arrays(names, inputs)
     writer = TraceWriter(Path(folder))
     ends = session.trace(given, writer)
     for (_, array), tensor in zip(given.items(), ends.inputs.values(), strict=False):
@@ -85,7 +85,9 @@ def evaluate(adapter: Adapter, token: str, plan: Mapping[str, Any], **arrays: Ar
         plan: ``sites``, ``given``, ``wanted`` (names) and ``precision``, as in `Session.evaluate`.
         arrays: ``x0``, ``x1``, … in the order of ``given``.
     """
-    made = _opened[token].evaluate(plan["sites"], _named(plan["given"], arrays), plan["wanted"], plan["precision"])
+    made = _opened[token].evaluate(
+        plan["sites"], named_arrays(plan["given"], arrays), plan["wanted"], plan["precision"]
+    )
     yield Message({}, {f"y{k}": np.asarray(made[name]) for k, name in enumerate(plan["wanted"])})
 
 
@@ -188,7 +190,8 @@ def input_hash(inputs: Mapping[str, Array]) -> str:
     return total.hexdigest()
 
 
-def _named(names: Sequence[str], arrays: Mapping[str, Array]) -> dict[str, Array]:
+def named_arrays(names: Sequence[str], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays ``x0``, ``x1``, … under their names."""
     return {name: arrays[f"x{k}"] for k, name in enumerate(names)}
 
 

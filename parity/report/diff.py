@@ -66,7 +66,7 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
     out.print(verdict_line(report.verdict, _headline(report)), soft_wrap=True)
     _outputs(out, report.outputs, report.verdict)
     for number_, finding in enumerate(report.findings, 1):
-        _finding(out, number_, finding)
+        print_finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
     out.print()
     _coverage(out, report)
@@ -91,7 +91,8 @@ def _headline(report: DiffReport) -> str:
     return f"The candidate does not compute what the reference computes: {kinds}."
 
 
-def _finding(out: Console, place: int, finding: Finding) -> None:
+def print_finding(out: Console, place: int, finding: Finding) -> None:
+    """A finding with its number: what, where, how it is known, what it does to the outputs, what to change."""
     out.print()
     head = Text.assemble(
         (f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", plain(one_line(finding.message))

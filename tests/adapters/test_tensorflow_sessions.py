@@ -336,6 +336,26 @@ def test_what_cannot_be_opened_says_why(adapter, models, tmp_path, reference, me
         adapter.open(reference.format(models=models, folder=tmp_path), {})
 
 
+def test_a_sequential_model_that_was_never_called(adapter, keras):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, activation="gelu")])
+    with adapter.open(model, {}) as session:
+        assert [one.shape for one in session.inputs().values()] == [(None, 3)]
+        check(session, {"x": normal(2, 3)})
+
+
+@pytest.mark.parametrize("target", ["litert", "savedmodel"])
+def test_an_export_computes_what_the_model_computes(adapter, keras, tmp_path, target):
+    x = normal(2, 3)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, activation="gelu")])
+    with adapter.open(model, {}) as session:
+        made = session.export(target, {"x": x}, tmp_path, {})
+        (expected,) = session.run({"x": x}).values()
+    assert made.how.startswith("tensorflow ")
+    with adapter.open(str(made.file), {}) as session:
+        (found,) = session.run({next(iter(session.inputs())): x}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("suffix", ["keras", "h5"])
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 def test_code_in_a_keras_file_is_not_run(adapter, keras, tmp_path, suffix):

@@ -157,8 +157,10 @@ class KerasModel:
 
 def _keras_inputs(model: Any) -> dict[str, Any]:
     """The symbolic inputs of a functional or built sequential model by name; none of a model of another class."""
-    functional = hasattr(model, "operations") or (isinstance(model, keras.Sequential) and model.built)
-    structure = model.input if functional else {}
+    if isinstance(model, keras.Sequential):
+        structure = model.inputs if model.built else {}  # `input` is an error until the model has been called
+    else:
+        structure = model.input if hasattr(model, "operations") else {}
     if isinstance(structure, dict):
         return {name: structure[name] for name in sorted(structure)}
     return {tensor.name: tensor for tensor in keras.tree.flatten(structure)}

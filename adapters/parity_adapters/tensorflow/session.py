@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from parity.adapter import Array, Session, Sink
+from parity.adapter import Array, Exported, Session, Sink
 from parity.errors import InputError, ParityError
 from parity.graph import InputSpec, Traced
+from parity_adapters.tensorflow import exporting
 from parity_adapters.tensorflow.arrays import Tensor, from_numpy, to_numpy
 from parity_adapters.tensorflow.calls import Call, cast
 from parity_adapters.tensorflow.evaluation import Evaluation, Reader
@@ -107,6 +109,15 @@ class GraphSession(Session):
             raise InputError.unknown("site", unknown[0], self._calls)
         evaluation = Evaluation(self._readers, self._dtypes, precision)
         return evaluation.run([self._calls[name] for name in sites], given, wanted)
+
+    def targets(self) -> Mapping[str, str]:
+        """See `parity.adapter.Exporter.targets`."""
+        return exporting.TARGETS
+
+    def export(self, target: str, inputs: Mapping[str, Array], folder: Path, options: Mapping[str, str]) -> Exported:
+        """See `parity.adapter.Exporter.export`."""
+        del options  # nothing is asked of these forms
+        return exporting.export(self._model, list(self._entered(inputs).values()), target, folder)
 
     def _produced(self, tensors: Mapping[str, Tensor]) -> dict[str, Array]:
         with _refusals("does not run on these inputs"):

@@ -40,6 +40,10 @@ class Program(Protocol):
         """Parameters and buffers by path."""
         ...
 
+    def module(self) -> nn.Module | None:
+        """The module that an exporter takes; None where there is none."""
+        ...
+
     def bind(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The inputs under the program's own names, in call order.
 
@@ -85,6 +89,11 @@ class EagerProgram:
                 if tensor.layout == torch.strided:
                     found.setdefault(f"{path}.{name}" if path else name, tensor)
         return found
+
+    def module(self) -> nn.Module | None:
+        """See `Program`; a function is none, and TorchScript is exported already."""
+        own = self._eager
+        return own if isinstance(own, nn.Module) and not isinstance(own, torch.jit.ScriptModule) else None
 
     def bind(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """See `Program`."""
@@ -144,6 +153,10 @@ class ExportedProgram:
     def weights(self) -> Tensors:
         """See `Program`."""
         return {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+
+    def module(self) -> nn.Module | None:
+        """See `Program`."""
+        return None
 
     def bind(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """See `Program`."""

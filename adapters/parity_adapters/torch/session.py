@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 import torch
 
-from parity.adapter import Array, Sink
+from parity.adapter import Array, Exported, Sink
 from parity.errors import InputError, ParityError
 from parity.graph import InputSpec, Site, Traced
+from parity_adapters.torch import exporting
 from parity_adapters.torch.arrays import from_numpy, to_numpy
 from parity_adapters.torch.evaluation import Evaluation
 from parity_adapters.torch.programs import Program, named_outputs
@@ -112,6 +113,23 @@ class TorchSession:
             EngineError: A site draws random numbers, or takes what cannot be written down.
         """
         save([self._recording.calls[name] for name in sites], given, wanted, self._recording, folder)
+
+    def targets(self) -> Mapping[str, str]:
+        """See `parity.adapter.Exporter.targets`; those of a live or loaded module alone."""
+        return exporting.TARGETS if self._program.module() is not None else {}
+
+    def export(self, target: str, inputs: Mapping[str, Array], folder: Path, options: Mapping[str, str]) -> Exported:
+        """See `parity.adapter.Exporter.export`."""
+        module = self._program.module()
+        assert module is not None  # noqa: S101 – else there are no targets
+        given = self._enter(inputs)
+        with torch.no_grad(), _explained(given):
+            outputs, _ = named_outputs(self._program.run(given))
+        names = [f"output_{name}" if name.isdecimal() or not name else name for name in outputs]
+        order = exporting.Order(
+            model=module, given=given, specs=self.inputs(), outputs=names, folder=folder, options=options
+        )
+        return exporting.export(order, target)
 
     def _enter(self, inputs: Mapping[str, Array]) -> dict[str, torch.Tensor]:
         """The inputs as tensors under the model's own names, in call order.

@@ -1,0 +1,92 @@
+"""``parity check``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from parity.cli.diff import allowed_rule
+from parity.cli.output import Output, output_options, timeout_option
+from parity.cli.progress import bars
+
+
+@click.command(name="check")
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Where the model is to be deployed; repeatable. By default the first that its framework exports to.",
+)
+@click.option("--candidate", metavar="FILE", help="An export that you have, in place of one made here.")
+@click.option(
+    "--inputs",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Inputs by name, .npz or .safetensors; repeatable. Without, they are made from the model's signature.",
+)
+@click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="How many inputs are made.")
+@click.option("--opset", type=int, metavar="N", help="Of ONNX; the exporter's default otherwise.")
+@click.option("--prove", is_flag=True, help="Inject known faults first, and say how many of them this run catches.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning"]),
+    default="error",
+    show_default=True,
+    help="The least severity that fails the check.",
+)
+@click.option(
+    "--allow", "allowed", multiple=True, metavar="RULE[=VALUE]", help="As for parity diff; the report says so."
+)
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the exports in this folder.")
+@click.option("--no-cache", is_flag=True, help="Check again what was checked before.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
+@timeout_option(600.0, "When an engine counts as hung.")
+@output_options
+def command(
+    *,
+    model: str,
+    targets: Sequence[str],
+    candidate: str | None,
+    files: Sequence[Path],
+    samples: int,
+    opset: int | None,
+    prove: bool,
+    fail_on: Literal["error", "warning"],
+    allowed: Sequence[str],
+    keep: Path | None,
+    no_cache: bool,
+    threads: int,
+    timeout: float,
+    output: Output,
+) -> None:
+    """The gate before export: scan MODEL's config, probe it, export it to each target, and compare.
+
+    \b
+    parity check hf:./bert --target onnxruntime --prove
+    parity check torch:model.py:build --target onnxruntime --target torch-export --inputs batch.npz
+    parity check hf:./bert --candidate model.onnx
+    """
+    from parity.jobs.check import CheckOptions, check  # noqa: PLC0415 – help loads no job
+    from parity.report.check import render  # noqa: PLC0415
+
+    options = CheckOptions(
+        targets=targets,
+        candidate=candidate,
+        opset=opset,
+        prove=prove,
+        fail_on=fail_on,
+        samples=samples,
+        allowed=dict(allowed_rule(one) for one in allowed),
+        keep=keep,
+        cache=not no_cache,
+        threads=threads,
+        timeout=timeout,
+    )
+    with bars(shown=output.progress) as progress:
+        report = check(model, list(files) or None, options=options, progress=progress)
+    output.emit("check", report, render)
