@@ -76,8 +76,8 @@ def export(order: Order, target: str) -> Exported:
         except Exception as error:  # noqa: BLE001 – the exporter raises what it likes
             failures.append(_first_line(error))
             continue
-        said = f"With dimensions left open the export failed ({failures[0]}): it is of these shapes."
-        return Exported(file=made.file, how=made.how, notes=tuple(said))
+        notes = [f"With dimensions left open the export failed ({one}): it is of these shapes." for one in failures]
+        return Exported(file=made.file, how=made.how, notes=tuple(notes))
     raise EngineError(f"{TARGETS[target]} refuses the model: {failures[-1]}")
 
 
