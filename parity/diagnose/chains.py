@@ -226,11 +226,17 @@ class Prober:
         return found
 
     def recognised(self, nested: Sequence[Chain]) -> Activation | None:
-        """The activation that the longest of nested chains is, or is but for a scale and shift around it."""
-        whole = self.probe(nested[0])
+        """The activation that the longest of nested chains is, or is but for a scale and shift around it.
+
+        One that cannot be evaluated on a sweep is passed over: a bias of zeros is no single number.
+        """
+        left = list(nested)
+        whole = None
+        while left and whole is None:
+            whole = self.probe(left.pop(0))
         if whole is None or whole.variant is not None:
             return whole
-        for chain in nested[1:]:
+        for chain in left:
             inner = self.probe(chain)
             if inner is not None and inner.variant is not None and self._affine_rest(whole, inner):
                 return inner

@@ -409,10 +409,16 @@ def _grouped(faults: Sequence[Fault]) -> tuple[tuple[Fault, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
+def _sites(fault: Fault) -> tuple[str, str]:
+    """The operators of either side at which a fault acts: several regions may hold the same ones."""
+    ours, theirs = (str(place.get("site", place["tensor"])) for place in (fault.reference, fault.candidate))
+    return ours, theirs
+
+
 def _finding(faults: Sequence[Fault], framework: str) -> Finding:
     first = faults[0]
     one = first.hypothesis
-    by_place = {(fault.reference["tensor"], fault.candidate.get("site")): _told(fault.reference) for fault in faults}
+    by_place = {_sites(fault): _told(fault.reference) for fault in faults}
     places = list(dict.fromkeys(by_place.values()))
     where = words(first.reference)
     also = f" and at {counted(len(by_place) - 1, 'further place')}" if len(by_place) > 1 else ""

@@ -208,3 +208,10 @@ def test_what_others_read_too_is_no_part_of_a_longer_chain(toy, side) -> None:
     model("add", model("mul", y, 0.0), 1.0, to="ones")
     found = activations(model, side)
     assert [one.variant.name for one in found if one.variant is not None] == ["relu"]
+
+
+@pytest.mark.parametrize("spell", [gelu_erf, gelu_tanh, leaky_relu_by_where], ids=lambda one: one.__name__)
+def test_a_bias_of_zeros_before_it_hides_no_activation(toy, side, spell) -> None:
+    """Untrained models have such: all of its numbers are one, and it is a vector all the same."""
+    model, _ = network(toy, lambda m, x: spell(m, m("add", x, m.weight("zeros", np.zeros(64)))))
+    assert [one.name for one in activations(model, side, X[:1])] == [SPELLINGS[spell]]
