@@ -12,13 +12,19 @@ from parity.cli.progress import bars
 
 
 @click.command(name="check")
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
 @click.option(
     "--target",
     "targets",
     multiple=True,
     metavar="NAME",
     help="Where the model is to be deployed; repeatable. By default the first that its framework exports to.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="parity.toml or pyproject.toml with the checks to do where no MODEL is named; by default that of this folder.",
 )
 @click.option("--candidate", metavar="FILE", help="An export that you have, in place of one made here.")
 @click.option(
@@ -49,7 +55,8 @@ from parity.cli.progress import bars
 @output_options
 def command(
     *,
-    model: str,
+    model: str | None,
+    config: Path | None,
     targets: Sequence[str],
     candidate: str | None,
     files: Sequence[Path],
@@ -66,13 +73,16 @@ def command(
 ) -> None:
     """The gate before export: scan MODEL's config, probe it, export it to each target, and compare.
 
+    Without MODEL, the checks of parity.toml, or of [tool.parity] in pyproject.toml, are done.
+
     \b
     parity check hf:./bert --target onnxruntime --prove
     parity check torch:model.py:build --target onnxruntime --target torch-export --inputs batch.npz
     parity check hf:./bert --candidate model.onnx
     """
     from parity.jobs.check import CheckOptions, check  # noqa: PLC0415 – help loads no job
-    from parity.report.check import render  # noqa: PLC0415
+    from parity.jobs.check_project import check_project  # noqa: PLC0415
+    from parity.report.check import render, render_project  # noqa: PLC0415
 
     options = CheckOptions(
         targets=targets,
@@ -88,5 +98,10 @@ def command(
         timeout=timeout,
     )
     with bars(shown=output.progress) as progress:
+        if model is None:
+            project = check_project(config, options=options, progress=progress)
+            output.emit("check", project, render_project)
+        elif config is not None:
+            raise click.UsageError("--config is for a check without MODEL.")
         report = check(model, list(files) or None, options=options, progress=progress)
     output.emit("check", report, render)
