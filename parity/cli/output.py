@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +14,7 @@ import click
 
 from parity.errors import InputError
 from parity.findings import EXIT_CODES
-from parity.report import json
+from parity.report import annotations, json
 
 PIPE_WIDTH = 160
 """Columns where the output is no terminal and COLUMNS is not set: wide enough that names are not broken."""
@@ -70,10 +71,15 @@ class Output:
             text = json.render(command, report)
         elif self.form in others:
             text = others[self.form](command, report)
+        elif self.form in {"junit", "sarif"}:
+            text = import_module(f"parity.report.{self.form}").render(command, report)
         else:
             colour = to_terminal and "NO_COLOR" not in os.environ
             width = max(NARROWEST, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
             text = render_text(report, colour=colour, width=width)
+        if annotations.wanted():
+            for line in annotations.lines(report.findings):
+                click.echo(line, err=True)
         if self.file:
             _replace(self.file, text)
             if not self.quiet:
@@ -110,7 +116,7 @@ def _replace(path: Path, text: str) -> None:
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of `Output`, which the command is given as ``output``."""
-    return output_options_in("text", "json")(command)
+    return output_options_in("text", "json", "junit", "sarif")(command)
 
 
 def output_options_in(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

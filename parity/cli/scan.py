@@ -1,14 +1,9 @@
 """``parity scan``."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from parity.cli.output import Output, output_options_in
+from parity.cli.output import Output, output_options
 from parity.errors import InputError
-
-if TYPE_CHECKING:
-    from parity.jobs.scan import ScanReport
 
 
 @click.command(name="scan")
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option("--measure", is_flag=True, help="Check what is known of a target by running it, where it is installed.")
-@output_options_in("text", "json", "sarif")
+@output_options
 def command(
     *,
     paths: tuple[str, ...],
@@ -64,13 +59,7 @@ def command(
     )
     for one in report.coverage["unreadable"]:
         click.echo(f"parity: {one['message']} {one['hint']}".rstrip(), err=True)
-    output.emit("scan", report, render, others={"sarif": _sarif}, exit_code=report.exit_code)
-
-
-def _sarif(command: str, report: "ScanReport") -> str:
-    from parity.report.sarif import render  # noqa: PLC0415 – other formats need none of it
-
-    return render(command, report)
+    output.emit("scan", report, render, exit_code=report.exit_code)
 
 
 def _version(text: str) -> tuple[str, str]:

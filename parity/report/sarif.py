@@ -1,13 +1,13 @@
 """Reports as SARIF 2.1.0, which code hosts and editors show at the line of a file."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import quote
 
 from parity.findings import Finding, to_json
-from parity.jobs.scan import ScanReport
+from parity.report.annotations import place
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -20,45 +20,47 @@ RULES: Final[Mapping[str, str]] = {
     "optimizer-risk": "A setting of the runtime would change what the graph computes.",
     "unreadable": "A file that cannot be read.",
 }
-"""What each rule of a scan is about."""
+"""What each rule of a scan is about; other rules are called by their names."""
 
 
-def render(command: str, report: ScanReport) -> str:  # noqa: ARG001 – as for JSON
-    """The findings and unreadable files of a scan."""
+def render(command: str, report: Any) -> str:  # noqa: ARG001 – as for JSON
+    """The findings of a report, and of a scan the files that could not be read."""
     unreadable = [
         Finding(rule="unreadable", severity="error", message=one["message"], fix=one["hint"], location=one)
-        for one in report.coverage["unreadable"]
+        for one in report.coverage.get("unreadable", ())
     ]
+    findings = [*report.findings, *unreadable]
+    rules = list(dict.fromkeys([*RULES, *(one.rule for one in findings)]))
     run = {
         "tool": {
             "driver": {
                 "name": "framework-parity",
                 "version": version("framework-parity"),
-                "rules": [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()],
+                "rules": [{"id": name, "shortDescription": {"text": RULES.get(name, name)}} for name in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding) for finding in (*report.findings, *unreadable)],
+        "results": [_result(finding, rules) for finding in findings],
         "invocations": [{"executionSuccessful": not unreadable}],
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: Finding, rules: Sequence[str]) -> dict[str, Any]:
     text = f"{finding.message} {finding.fix}".rstrip()
     result: dict[str, Any] = {
         "ruleId": finding.rule,
-        "ruleIndex": list(RULES).index(finding.rule),
+        "ruleIndex": rules.index(finding.rule),
         "level": finding.severity,
         "message": {"text": text},
     }
-    file = finding.location.get("file")
+    file, line = place(finding.location)
     if file:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(str(file).replace("\\", "/"))}}
-        if finding.location.get("line"):
-            place["region"] = {"startLine": finding.location["line"]}
-        where: dict[str, Any] = {"physicalLocation": place}
+        physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file.replace("\\", "/"))}}
+        if line:
+            physical["region"] = {"startLine": line}
+        where: dict[str, Any] = {"physicalLocation": physical}
         if finding.location.get("path"):
             where["logicalLocations"] = [{"fullyQualifiedName": finding.location["path"]}]
         result["locations"] = [where]

@@ -1,6 +1,6 @@
 """What parity.toml says."""
 
-import datetime
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,7 @@ def test_checks_with_paths_relative_to_the_file(tmp_path: Path) -> None:
     assert first.options.targets == ["onnxruntime", "torch-export"]
     assert (first.options.opset, first.options.prove, first.options.fail_on) == (20, True, "warning")
     (allowed,) = first.allowances
-    assert (allowed.rule, allowed.limit, allowed.expires) == ("precision", 1e-3, datetime.date(2027, 1, 31))
+    assert (allowed.rule, allowed.limit, allowed.expires) == ("precision", 1e-3, dt.date(2027, 1, 31))
     assert second.model == f"torch:{tmp_path}/models/net.py:build"
     assert second.options.candidate == f"{tmp_path}/net.onnx"
 

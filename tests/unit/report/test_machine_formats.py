@@ -1,0 +1,104 @@
+"""Reports for machines: the published schema, JUnit XML, SARIF, annotations of GitHub Actions."""
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any
+from xml.etree.ElementTree import Element, fromstring
+
+import jsonschema
+import pytest
+
+from parity.findings import Finding
+from parity.functions import variant
+from parity.jobs.doctor import doctor
+from parity.jobs.identify import identify
+from parity.jobs.scan import scan
+from parity.report import annotations, junit, sarif
+from parity.report.json import render
+
+SCHEMA = json.loads(files("parity.report").joinpath("schema.json").read_text())
+FINDING = Finding(
+    rule="weights",
+    severity="error",
+    message="not <the> same \x00",
+    fix="Export it again: 100%.",
+    location={"reference": {"scope": "m", "tensor": "t", "source": "net.py:7"}, "candidate": None},
+)
+
+
+def report(verdict: str = "mismatch", *findings: Finding) -> Any:
+    return SimpleNamespace(verdict=verdict, summary="A sentence.", findings=findings, coverage={})
+
+
+def parsed(text: str) -> Element:
+    return fromstring(text)  # noqa: S314 – made here
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_documents_fit_the_schema(tmp_path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "gemma", "hidden_act": "gelu"}')
+    reports = {"scan": scan([str(config)], ["sglang"]), "doctor": doctor(), "identify": identify("numpy:tanh")}
+    for command, one in reports.items():
+        jsonschema.validate(json.loads(render(command, one)), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "change", [{"verdict": "fine"}, {"findings": [{"rule": "x"}]}, {"schema": "framework-parity/2"}]
+)
+def test_what_does_not_fit_the_schema(change) -> None:
+    document = json.loads(render("doctor", doctor()))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | change, SCHEMA)
+
+
+def test_a_schema_knows_every_command() -> None:
+    from parity.cli import COMMANDS
+
+    assert set(SCHEMA["properties"]["command"]["enum"]) == set(COMMANDS)
+
+
+def test_junit_has_a_case_for_the_verdict_and_one_for_each_error() -> None:
+    note = replace(FINDING, severity="note", message="a note")
+    root = parsed(junit.render("diff", report("mismatch", FINDING, note)))
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "2", "0")
+    verdict, error = root.iter("testcase")
+    assert verdict.find("failure").get("message") == "A sentence."
+    assert error.get("name") == "1. weights"
+    assert error.find("failure").get("message") == "not <the> same "
+    assert "reference: m (net.py:7)" in error.find("failure").text
+    assert "a note" in next(root.iter("system-out")).text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "child"), [("pass", "system-out"), ("inconclusive", "skipped"), ("error", "error")]
+)
+def test_junit_of_other_verdicts(verdict: str, child: str) -> None:
+    (case,) = parsed(junit.render("diff", report(verdict))).iter("testcase")
+    assert [one.tag for one in case] == [child]
+
+
+def test_sarif_has_the_source_line_of_a_diff() -> None:
+    (run,) = json.loads(sarif.render("diff", report("mismatch", FINDING)))["runs"]
+    (result,) = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "weights"
+    physical = result["locations"][0]["physicalLocation"]
+    assert (physical["artifactLocation"]["uri"], physical["region"]["startLine"]) == ("net.py", 7)
+
+
+def test_annotations_are_workflow_commands() -> None:
+    assert annotations.wanted({"GITHUB_ACTIONS": "true"})
+    assert not annotations.wanted({})
+    (line,) = annotations.lines([replace(FINDING, message="one\ntwo")])
+    assert line == "::error file=net.py,line=7,title=weights::one%0Atwo Export it again: 100%25."
+    (line,) = annotations.lines([replace(FINDING, severity="note", location={"file": "a,b", "line": 3})])
+    assert line.startswith("::notice file=a%2Cb,line=3,title=weights::")
+
+
+def test_the_variant_of_a_function_stands_in_the_document() -> None:
+    assert json.loads(render("identify", identify("numpy:tanh")))["variant"] == variant("tanh").name
