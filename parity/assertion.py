@@ -28,7 +28,15 @@ def assert_parity(
         InputError: A model or the inputs cannot be used.
         EngineError: An engine crashed or hung.
     """
-    report = diff(reference, candidate, inputs, options=options)
+    return asserted(diff(reference, candidate, inputs, options=options))
+
+
+def asserted(report: DiffReport) -> DiffReport:
+    """The report, if it is one of a pass.
+
+    Raises:
+        AssertionError: It is another one; the message is the report as text.
+    """
     if report.verdict != "pass":
         raise AssertionError(render(report, colour=False, width=WIDTH))
     return report

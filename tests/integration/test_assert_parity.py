@@ -1,9 +1,12 @@
 """Parity as an assertion: of files, of live objects, and as a fixture of pytest."""
 
+import json
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ import parity
 
 torch = pytest.importorskip("torch")
 
+SCHEMA = json.loads(files("parity.report").joinpath("schema.json").read_text())
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 
 
@@ -81,6 +85,38 @@ def test_other(assert_parity):
     linear = torch.nn.Linear(3, 4)
     assert_parity(torch.nn.Sequential(linear, torch.nn.GELU()), torch.nn.Sequential(linear, torch.nn.SiLU()), {"x": X})
 """
+
+
+MORE = """
+import pytest
+
+@pytest.mark.parity
+def test_a_diff_fails_nothing(parity):
+    import torch
+    linear = torch.nn.Linear(3, 4)
+    tests = torch.nn.Sequential(linear, torch.nn.GELU()), torch.nn.Sequential(linear, torch.nn.GELU("tanh"))
+    assert parity.diff(*tests, {"x": X}).verdict == "mismatch"
+"""
+
+
+def test_the_report_of_a_session_has_every_comparison_in_whatever_process(tmp_path: Path) -> None:
+    (tmp_path / "test_models.py").write_text(TESTS + MORE)
+    options = ["-n", "2", "--strict-markers", "--parity-report=out/parity.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_models.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert "1 failed, 3 passed" in done.stdout
+    body = json.loads((tmp_path / "out" / "parity.json").read_text())
+    assert body["summary"] == "1 of 3 comparisons passed."
+    verdicts = {one["test"].partition("::")[2]: one["verdict"] for one in body["comparisons"]}
+    assert verdicts == {"test_same": "pass", "test_other": "mismatch", "test_a_diff_fails_nothing": "mismatch"}
+    assert {one["observed"] for one in body["findings"]} == {"silu", "gelu_tanh"}
+    jsonschema.validate(body, SCHEMA)
 
 
 def test_the_pytest_plugin(tmp_path: Path) -> None:

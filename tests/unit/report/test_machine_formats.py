@@ -60,7 +60,7 @@ def test_what_does_not_fit_the_schema(change) -> None:
 def test_a_schema_knows_every_command() -> None:
     from parity.cli import COMMANDS
 
-    assert set(SCHEMA["properties"]["command"]["enum"]) == set(COMMANDS)
+    assert set(SCHEMA["properties"]["command"]["enum"]) == {*COMMANDS, "pytest"}
 
 
 def test_junit_has_a_case_for_the_verdict_and_one_for_each_error() -> None:
