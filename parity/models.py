@@ -27,12 +27,13 @@ SUFFIXES: Final = {
     ".tflite": "tensorflow",
     ".keras": "tensorflow",
     ".h5": "tensorflow",
+    ".jaxexport": "jax",
 }
 """How a model file's name ends, and the adapter that reads it."""
 
 FORMS: Final = (
-    "A model is a file (.onnx, .pt2, .pt, .tflite, .keras), a folder (SavedModel, Hugging Face, recorded trace), or "
-    "torch:FILE.py:NAME, jax:FILE.py:NAME, tf:FILE.py:NAME, hf:DIR."
+    "A model is a file (.onnx, .pt2, .pt, .tflite, .keras, .jaxexport), a folder (SavedModel, Hugging Face, recorded "
+    "trace), or torch:FILE.py:NAME, jax:FILE.py:NAME, tf:FILE.py:NAME, hf:DIR."
 )
 
 

@@ -519,3 +519,13 @@ def test_inputs_that_do_not_fit_say_why(folder, inputs):
 def test_options_that_mean_nothing_are_refused():
     with pytest.raises(InputError, match="optimization"):
         adapter.open(partial(jnp.add, 1.0), {"optimization": "all"})
+
+
+def test_an_export_computes_what_the_model_computes(tmp_path):
+    weight, x = normal(8, 3), normal(4, 8)
+    session = adapter.open(lambda x: jax.nn.gelu(x @ weight, approximate=False), {})
+    assert list(session.targets()) == ["jax-export"]
+    made = session.export("jax-export", {"x": x}, tmp_path, {})
+    (expected,) = session.run({"x": x}).values()
+    (found,) = adapter.open(str(made.file), {}).run({"x": x}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)

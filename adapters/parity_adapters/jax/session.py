@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity.adapter import Array, Session, Sink, UnsupportedPrecisionError, bind, not_opened
+from parity.adapter import Array, Exported, Session, Sink, UnsupportedPrecisionError, bind, not_opened
 from parity.dtypes import float_dtype
 from parity.errors import InputError
 from parity.graph import InputSpec, Site, Traced
+from parity_adapters.jax import exporting
 from parity_adapters.jax.arrays import NATIVE, cast, in_precision, is_float, room_for, to_numpy
 from parity_adapters.jax.interpreter import apply, interpret
 from parity_adapters.jax.opening import READS, Model, opened, told
@@ -124,6 +125,17 @@ class JaxSession(AbstractContextManager["JaxSession"]):
             EngineError: JAX cannot export a site, or it reads random keys.
         """
         save([self._recorded.steps[name] for name in sites], given, wanted, self._recorded, folder)
+
+    def targets(self) -> Mapping[str, str]:
+        """See `parity.adapter.Exporter.targets`."""
+        return exporting.TARGETS
+
+    def export(self, target: str, inputs: Mapping[str, Array], folder: Path, options: Mapping[str, str]) -> Exported:
+        """See `parity.adapter.Exporter.export`."""
+        del target, options  # there is one, and nothing is asked of it
+        arrays = self._entered(inputs)
+        production, weights = self._program(arrays).production, self._weights
+        return exporting.export(lambda *given: production(weights, *given)[0], list(arrays.values()), folder)
 
     def _evaluated(
         self, steps: Sequence[Step], given: Mapping[str, Array], wanted: Sequence[str], precision: str
