@@ -126,6 +126,12 @@ def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | Non
 ALLOWED: Final = "Allowed by --allow."
 """The end of an allowed finding's message."""
 
+
+def is_allowed(finding: Finding) -> bool:
+    """Whether a finding is a note only because its rule is allowed."""
+    return finding.severity == "note" and finding.message.endswith(ALLOWED)
+
+
 SHAPE_RULES: Final = frozenset({"unexplained", "weights", "pooling-divisor", "shape"})
 """Findings that are of the input's shape where another shape does not show them."""
 
@@ -168,7 +174,7 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> s
         seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more"
         if sigma < SEEN:
             seen = "; these inputs alone could not have shown every swapped activation"
-    allowed = sum(one.severity == "note" and one.message.endswith(ALLOWED) for one in findings)
+    allowed = sum(map(is_allowed, findings))
     but = f" but for {counted(allowed, 'finding')} allowed" if allowed else ""
     return (
         f"The candidate computes the same function{but}: {compared}, none farther off than {largest:.2g} times "

@@ -11,7 +11,7 @@ from rich.text import Text
 from parity.diagnose.power import SEEN
 from parity.findings import Finding, Verdict, counted
 from parity.jobs.diff_prove import Proof
-from parity.jobs.diff_report import DiffReport, Repair
+from parity.jobs.diff_report import DiffReport, Repair, is_allowed
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
 from parity.layerwise.location import module, words
@@ -64,14 +64,15 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
     """
     out = console(colour=colour, width=width)
     out.print(verdict_line(report.verdict, _headline(report)), soft_wrap=True)
-    _outputs(out, report.outputs, report.verdict)
+    allowed = any(map(is_allowed, report.findings))
+    _outputs(out, report.outputs, report.verdict, allowed=allowed)
     for number_, finding in enumerate(report.findings, 1):
         print_finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
     out.print()
     _coverage(out, report)
     if report.repair is not None:
-        _repair(out, report.repair)
+        _repair(out, report.repair, allowed=allowed)
     if report.proof is not None:
         _proof(out, report.proof)
     if timing:
@@ -254,7 +255,7 @@ def shortened(name: str, length: int) -> str:
     return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
 
 
-def _repair(out: Console, repair: Repair) -> None:
+def _repair(out: Console, repair: Repair, *, allowed: bool) -> None:
     out.print()
     if repair.verdict is None:
         out.print(Text.assemble(("with the mended graph: ", "bold"), repair.summary), soft_wrap=True)
@@ -266,10 +267,11 @@ def _repair(out: Console, repair: Repair) -> None:
     for left in repair.left:
         out.print(plain(f"   left: {left.rule}: {left.why}"), soft_wrap=True)
     if repair.outputs and repair.verdict is not None:
-        _outputs(out, repair.outputs, repair.verdict)
+        _outputs(out, repair.outputs, repair.verdict, allowed=allowed)
 
 
-def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
+def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict, *, allowed: bool) -> None:
+    honest = verdict == "pass" and not allowed
     for row in rows:
         if row.relative is None or row.max_abs is None:
             out.print(plain(f"output {one_line(row.name)}: not compared"))
@@ -278,29 +280,36 @@ def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
                 plain(f"output {one_line(row.name)}: NaN or infinite on one side and not on the other"), soft_wrap=True
             )
         else:
-            off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread"
-            out.print(plain(f"output {one_line(row.name)}: off by {off}{_as_scores(row, verdict)}"), soft_wrap=True)
-    if said := _tolerance(rows, verdict):
+            off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread{_as_scores(row, honest=honest)}"
+            out.print(plain(f"output {one_line(row.name)}: off by {off}"), soft_wrap=True)
+    if said := _tolerance(rows, verdict, honest=honest):
         out.print(plain(said), soft_wrap=True)
 
 
-def _as_scores(row: OutputRow, verdict: Verdict) -> str:
+def _as_scores(row: OutputRow, *, honest: bool) -> str:
     if row.top1_changes is None or row.kl is None:
         return ""
     changed = f"{row.top1_changes:.2%} of rows have another first" if row.top1_changes else "no row has another first"
-    ties = " (rounding decides near ties)" if row.top1_changes and verdict == "pass" else ""
+    ties = " (rounding decides near ties)" if row.top1_changes and honest else ""
     return f"; as scores, {changed}{ties}, KL {number(row.kl)}"
 
 
-def _tolerance(rows: Sequence[OutputRow], verdict: Verdict) -> str:
-    """What a test with a fixed tolerance says of these outputs, where that is the contrary; empty otherwise."""
+def _tolerance(rows: Sequence[OutputRow], verdict: Verdict, *, honest: bool) -> str:
+    """What a test with a fixed tolerance says of these outputs, where that is the contrary; empty otherwise.
+
+    Args:
+        rows: The outputs.
+        verdict: What was found of them.
+        honest: Whether nothing but rounding sets them apart.
+    """
     largest = max((math.inf if row.max_abs is None else row.max_abs for row in rows), default=math.inf)
     if verdict == "mismatch" and 0 < largest <= TOLERANCES[-1]:
         limit = next(one for one in TOLERANCES if largest <= one)
         return f"A test with an absolute tolerance of {limit:g} would pass these outputs."
     if verdict == "pass" and TOLERANCES[0] < largest < math.inf:
         limit = max(one for one in TOLERANCES if one < largest)
-        return f"A test with an absolute tolerance of {limit:g} would fail them, by rounding alone."
+        cause = "by rounding alone" if honest else "by what --allow lets pass or by rounding"
+        return f"A test with an absolute tolerance of {limit:g} would fail them, {cause}."
     return ""
 
 
