@@ -29,6 +29,7 @@ from parity.layerwise.ends import (
     candidate_inputs,
     compare_outputs,
     find_ends,
+    not_finite,
     output_places,
     production_gap,
     taken_by_order,
@@ -190,6 +191,7 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
         inconclusive=_inconclusive(task.given, mine, layers),
         notes=[
             *both.notes,
+            *not_finite(task.given, {row.name: mine.outputs[row.name] for row in outputs if row.candidate is not None}),
             *reference.trace.ends.notes,
             *candidate.trace.ends.notes,
             *_alone(diagnosis.alone, measurer.candidate_dtype),

@@ -107,7 +107,10 @@ def test_no_inputs_and_no_finite_outputs_tell_nothing(toy) -> None:
     assert (report.verdict, "outputs is finite" in report.summary) == ("inconclusive", True)
     some = X.copy()
     some[0] = np.nan
-    assert diff(network(toy), network(toy), {"x": some}).verdict == "pass"
+    report = diff(network(toy), network(toy), {"x": some})
+    assert report.verdict == "pass"
+    assert "Input 'x' holds 8 NaN: where they reach, no number could be compared." in report.notes
+    assert any(note.startswith("Output 'y' of the reference holds 8 NaN of 48 numbers: ") for note in report.notes)
 
 
 def test_a_difference_that_the_inputs_do_not_show(toy) -> None:
