@@ -200,6 +200,26 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
     )
 
 
+def empty_result(given: Mapping[str, Array]) -> RunResult | None:
+    """The result of inputs that hold no numbers, as an empty batch: nothing is run on them; None of others.
+
+    Some engines refuse them, others give empty outputs, and neither says anything of the model.
+    """
+    if not given or any(array.size for array in given.values()):
+        return None
+    return RunResult(
+        inputs={name: array.shape for name, array in given.items()},
+        findings=[],
+        layers=[],
+        rows=[],
+        outputs=[],
+        power=power.told([]),
+        coverage={"compared": 0, "untested": 0, "reference_tensors": 0, "candidate_tensors": 0, "aligned": {}},
+        inconclusive="the inputs hold no numbers",
+        notes=[],
+    )
+
+
 def _of_traces(ours: Opened, theirs: Opened) -> list[str]:
     """What cannot be said because a side is only a recorded trace."""
     if ours.side is None and theirs.side is None:
@@ -237,8 +257,6 @@ def _inconclusive(given: Mapping[str, Array], mine: Observed, layers: Sequence[L
     """Why this run cannot tell that the two are the same; empty where it can."""
     if mine.unsteady:
         return "the reference does not repeat itself"
-    if given and not any(array.size for array in given.values()):
-        return "the inputs hold no numbers"
     if not any(layer.status != "untested" for layer in layers):
         return "nothing could be compared"
     floating = [array for array in given.values() if array.dtype.kind in "fV"]
