@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.diagnose.power import SEEN
-from parity.findings import Finding, Verdict, counted
+from parity.findings import SEVERITIES, Finding, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
@@ -56,7 +56,7 @@ class DiffReport:
     Attributes:
         verdict: pass, mismatch, inconclusive or error.
         summary: One sentence.
-        findings: Faults, the first one that acts first.
+        findings: Errors, warnings, notes; of each the first one that acts first.
         first_divergence: Where the first tensor differs by its own fault, by side; None where none does.
         layers: One row an aligned tensor.
         outputs: One row an output.
@@ -91,6 +91,7 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
     clean = [one for one in results if not one.differs]
     if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
+    findings.sort(key=lambda one: SEVERITIES.index(one.severity))
     verdict = _verdict(findings, worst)
     first = next((layer for layer in worst.layers if layer.guilty), None)
     place = next((one.location for one in findings if one.severity == "error" and one.location), None)

@@ -95,9 +95,9 @@ def _headline(report: DiffReport) -> str:
 def print_finding(out: Console, place: int, finding: Finding) -> None:
     """A finding with its number: what, where, how it is known, what it does to the outputs, what to change."""
     out.print()
-    head = Text.assemble(
-        (f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", plain(one_line(finding.message))
-    )
+    kind = finding.rule if finding.severity == "error" else f"{finding.rule} ({finding.severity})"
+    colour = COLOURS.get(finding.severity, "")
+    head = Text.assemble((f"{place}. {kind}", colour), "  ", plain(one_line(finding.message)))
     out.print(head, soft_wrap=True)
     for side in ("reference", "candidate"):
         where = finding.location.get(side)

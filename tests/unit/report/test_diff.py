@@ -150,6 +150,13 @@ def test_a_mismatch_begins_with_what_where_and_by_how_much() -> None:
     assert "The summary." not in lines[0], "the finding says it in full"
 
 
+def test_what_is_no_error_is_told_so() -> None:
+    notes = [replace(FINDING, severity=severity) for severity in ("warning", "note")]
+    lines = text(FINDING, *notes).splitlines()
+    heads = [line.partition("  ")[0] for line in lines if line[:2] in {"1.", "2.", "3."}]
+    assert heads == ["1. activation-variant", "2. activation-variant (warning)", "3. activation-variant (note)"]
+
+
 def test_kinds_of_several_findings_are_counted() -> None:
     other = replace(FINDING, rule="weights", evidence={})
     assert ": activation-variant at 3 places, weights at 2 places." in text(FINDING, other, other)
