@@ -87,7 +87,7 @@ class DiffReport:
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
     """One report of one or more runs: that of the worst, and whether the shape of the inputs decides."""
     worst = max(results, key=lambda one: sum(finding.severity == "error" for finding in one.findings))
-    findings = [_allowed(one, worst, options.allowed) for one in worst.findings]
+    findings = [_followed(_allowed(one, worst, options.allowed), options) for one in worst.findings]
     clean = [one for one in results if not one.differs]
     if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
@@ -109,6 +109,16 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
         environment=where,
         notes=list(dict.fromkeys(note for one in results for note in one.notes)),
     )
+
+
+def _followed(finding: Finding, options: DiffOptions) -> Finding:
+    """A finding without the advice that the user has followed already."""
+    fix = finding.fix
+    if options.write_fix is not None:
+        fix = fix.replace(" --write-fix FILE.onnx writes the graph so mended.", "")
+    if options.repro is not None:
+        fix = fix.replace("; --repro DIR saves both with their inputs.", ".")
+    return replace(finding, fix=fix)
 
 
 def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | None]) -> Finding:

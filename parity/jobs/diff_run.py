@@ -192,8 +192,7 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
         notes=[
             *both.notes,
             *not_finite(task.given, {row.name: mine.outputs[row.name] for row in outputs if row.candidate is not None}),
-            *reference.trace.ends.notes,
-            *candidate.trace.ends.notes,
+            *_of_sides(reference.trace.ends.notes, candidate.trace.ends.notes),
             *_alone(diagnosis.alone, measurer.candidate_dtype),
         ],
         faults=list(zip(diagnosed, diagnosis.groups, strict=True)),
@@ -230,6 +229,15 @@ def _of_traces(ours: Opened, theirs: Opened) -> list[str]:
             said = f"its numbers were held against the {other}'s function; only activations could be tried as causes"
             return [f"The {role} is a recorded trace: {said}."]
     return []
+
+
+def _of_sides(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """What the engines say of their runs, each with its side: the two may say it with other numbers."""
+    return [
+        *(f"Both sides: {note}" for note in ours if note in theirs),
+        *(f"Reference: {note}" for note in ours if note not in theirs),
+        *(f"Candidate: {note}" for note in theirs if note not in ours),
+    ]
 
 
 def _alone(activations: Sequence[Activation], dtype: str) -> list[str]:

@@ -29,6 +29,9 @@ MOST_GUILTY: Final = 6
 MIN_NAME: Final = 18
 """Characters of a name in the table of layers that are always shown."""
 
+LONG: Final = 100
+"""Characters of a name beside a finding from which it is cut."""
+
 NUMBERS_WIDTH: Final = 76
 """Columns of the table of layers beside those of the two names."""
 
@@ -50,6 +53,14 @@ STATUS: Final = {
     "excused": ("within its precision", "green"),
 }
 """How a layer's status reads, and its colour."""
+
+
+LEGEND: Final = (
+    "inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the",
+    "candidate adds on the reference's numbers, root mean square, absolute: in the tensor's own units;",
+    "excess: that over what rounding makes.",
+)
+"""What the columns of the table of layers mean."""
 
 
 def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = False, timing: bool = False) -> str:
@@ -136,9 +147,17 @@ def _where(place: Any) -> str:
     tensor, site = place.get("tensor", ""), place.get("site", "")
     op = place.get("op", "")
     known = {op, module(place), f"{module(place)}/{op.rpartition('.')[2]}"}
-    node = "" if site in known or tensor.startswith(site) else f" {site}"
-    parts = [words(place), f"{op}{node}", f"tensor {tensor}" if tensor else ""]
+    node = "" if site in known or tensor.startswith(site) else f" {_brief(site)}"
+    parts = [words(place), f"{op}{node}", f"tensor {_brief(tensor)}" if tensor else ""]
     return ", ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _brief(name: str) -> str:
+    """A name of bearable length; TFLite joins those of all operators that it has made one of, the last one first."""
+    if len(name) <= LONG:
+        return name
+    first, more, _ = name.partition(";")
+    return f"{shortened(first, LONG)}{more and ';…'}"
 
 
 def _impact(one: Mapping[str, Any]) -> str:
@@ -239,8 +258,8 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         table.add_row("…")
     out.print()
     out.print(table)
-    out.print(plain("inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the"))
-    out.print(plain("candidate adds on the reference's numbers; excess: that over what rounding makes."))
+    for line in LEGEND:
+        out.print(plain(line))
     if guilty := _guilty(layers):
         fine = sum(layer.status == "ok" for layer in layers[: guilty[0]])
         agree = f"{counted(fine, 'tensor')} {'agrees' if fine == 1 else 'agree'}"
@@ -344,7 +363,8 @@ def _power(out: Console, report: DiffReport) -> None:
         middle, (most, place) = statistics.median(value for value, _ in visible), max(visible)
         hidden = "; what is smaller is lost in the rounding there" if most > HIDES else ""
         said = f"power: another function shows from {number(middle)} of a tensor's size on at half of the tensors"
-        out.print(plain(f"{said}, from {number(most)} on at the least telling one, {place}{hidden}"), soft_wrap=True)
+        least = f"from {number(most)} on at the least telling one, {_brief(place)}{hidden}"
+        out.print(plain(f"{said}, {least}"), soft_wrap=True)
 
 
 def _proof(out: Console, proof: Proof) -> None:

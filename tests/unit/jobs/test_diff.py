@@ -261,6 +261,28 @@ def test_the_time_of_each_part(toy) -> None:
         assert part in text
 
 
+def test_what_the_engines_say_of_their_runs_names_the_side(toy) -> None:
+    ours, theirs = network(toy), network(toy)
+    ours.notes, theirs.notes = ("It is fused, 1e-7 off.", "It is slow."), ("It is fused, 2e-7 off.", "It is slow.")
+    assert diff(ours, theirs, {"x": X}).notes == [
+        "Both sides: It is slow.",
+        "Reference: It is fused, 1e-7 off.",
+        "Candidate: It is fused, 2e-7 off.",
+    ]
+
+
+def test_advice_that_was_followed_is_not_given_again(toy, tmp_path) -> None:
+    def squared(power: float):
+        made = toy(x=(None, 8))
+        return made.gives(made("gather", "x", to="y", function=lambda x: (np.abs(x) ** power).astype(x.dtype)))
+
+    for options in (DiffOptions(), DiffOptions(repro=tmp_path / "repro")):
+        report = diff(squared(2.0), squared(2.1), {"x": X}, options=options)
+        assert rules(report) == [("unexplained", "error")]
+        assert ("--repro DIR" in report.findings[0].fix) == (options.repro is None)
+        assert report.findings[0].fix.startswith("Compare these operators")
+
+
 def test_a_trace_in_place_of_either_side(toy, tmp_path) -> None:
     from parity.jobs.record import record
 

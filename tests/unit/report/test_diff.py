@@ -235,6 +235,15 @@ def test_of_a_pass_changed_ranks_are_near_ties() -> None:
     assert f"{said}, KL" in text(FINDING, outputs=[output(top1=0.33)])
 
 
+def test_long_joined_names_are_cut_beside_a_finding() -> None:
+    joined = ";".join(f"model/layer_{k}/Gelu/mul" for k in range(20))
+    place = {"op": "GELU", "tensor": joined, "site": joined, "scope": "model.layer_0"}
+    said = text(replace(FINDING, location={"reference": place, "candidate": {**place, "tensor": "t" * 300}}))
+    assert "   reference: model.layer_0, GELU, tensor model/layer_0/Gelu/mul;…\n" in said
+    assert max(map(len, said.splitlines())) < 200
+    assert "tensor a;b\n" in text(replace(FINDING, location={"reference": {**place, "tensor": "a;b"}}))
+
+
 @pytest.mark.parametrize(
     ("sigma", "said"),
     [
@@ -250,6 +259,7 @@ def test_power_in_words(sigma: float, said: str) -> None:
 def test_what_stands_before_the_first_guilty_layer() -> None:
     said = text(FINDING, layers=rows("ok", "ok", "function", "ok"))
     assert "Before the first of these 2 tensors agree; those marked ok after it only inherit their error." in said
+    assert "absolute: in the tensor's own units" in said
     assert "Before the first of these 1 tensor agrees; " in text(FINDING, layers=rows("ok", "function"))
     assert "Before the first" not in text(layers=rows("ok"))
 
