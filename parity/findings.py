@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 SCHEMA: Final = "framework-parity/1"
 
 Verdict = Literal["pass", "mismatch", "inconclusive", "error"]
 Severity = Literal["error", "warning", "note"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+"""The worst first."""
 
 RULES: Final = (
     *("activation-variant", "activation-parameter", "activation-unknown", "normalization-epsilon"),

@@ -8,6 +8,7 @@ is kept for the reason given when it dies.
 """
 
 import ctypes
+import getpass
 import json
 import math
 import mmap
@@ -47,6 +48,9 @@ EXCHANGE = "PARITY_EXCHANGE"
 
 MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_", str(2**20)
 """Has glibc map blocks from this size on by themselves, whatever it freed before; it would keep much that is free."""
+
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+"""Environment variable of the one folder among a framework's temporary files that is worth keeping: compiled code."""
 
 STDERR_TAIL = 2000
 """Characters of a dead worker's standard error that are looked at for a reason."""
@@ -155,7 +159,8 @@ class Worker:
         threads: Threads that the framework's own libraries may use.
         timeout: Seconds to wait for each message before the worker counts as hung.
         python: The interpreter to run; that of another environment for a side that cannot share this one.
-        lean: Whether large memory is to go back to the system as soon as it is free, at the cost of getting it anew.
+        lean: Whether it is to leave nothing behind: large memory goes back to the system as soon as it is free, at the
+            cost of getting it anew, and temporary files go where they are removed when it ends.
     """
 
     def __init__(
@@ -174,10 +179,13 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the process
         # -P: a file in the user's folder that is called like a module must not be imported in its place.
         command = [python, "-P", "-m", "parity.worker", adapter]
-        self._exchange = tempfile.TemporaryDirectory(prefix="parity-exchange-")
+        # Of processes that were just killed one may write there to the last.
+        self._exchange = tempfile.TemporaryDirectory(prefix="parity-exchange-", ignore_cleanup_errors=True)
         environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES} | {EXCHANGE: self._exchange.name}
         if lean:
             environment.setdefault(*MMAP_THRESHOLD)
+            environment.setdefault(CACHE, _compile_cache())
+            environment["TMPDIR"] = self._exchange.name
         try:
             self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module
                 command,
@@ -291,6 +299,15 @@ class Worker:
         return WorkerDiedError(
             f"The worker of adapter '{self.adapter}' {how}{last}.", hint="The other adapters are not affected."
         )
+
+
+def _compile_cache() -> str:
+    """Where PyTorch keeps compiled code if nobody says otherwise: a folder of the user's among the temporary ones."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"uid_{os.getuid()}"
+    return str(Path(tempfile.gettempdir(), f"torchinductor_{user}"))
 
 
 class WorkerDiedError(EngineError):

@@ -13,7 +13,7 @@ from parity.jobs.diff_optimizer import blamed_on_optimizer, is_optimized, plain_
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_prove import check_prove, prove
 from parity.jobs.diff_report import DiffReport, make_report
-from parity.jobs.diff_run import RunResult, Task, compare, run_once, watch_both
+from parity.jobs.diff_run import RunResult, Task, compare, empty_result, run_once, watch_both
 from parity.jobs.diff_sides import Opened, open_candidate, open_sides
 from parity.jobs.mend import check_write_fix, with_repair
 from parity.jobs.reproduction import check_repro
@@ -58,6 +58,9 @@ def diff(
         sets = given_sets or _made_sets(ours, theirs, options)
         results, proof = [], None
         for number, given in enumerate(sets):
+            if (empty := empty_result(given)) is not None:
+                results.append(empty)
+                continue
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
             told = progress if len(sets) == 1 else _numbered(progress, number)
             task = Task(given, folder, told, watch)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.diagnose.power import SEEN
-from parity.findings import Finding, Verdict, counted
+from parity.findings import SEVERITIES, Finding, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
@@ -56,7 +56,7 @@ class DiffReport:
     Attributes:
         verdict: pass, mismatch, inconclusive or error.
         summary: One sentence.
-        findings: Faults, the first one that acts first.
+        findings: Errors, warnings, notes; of each the first one that acts first.
         first_divergence: Where the first tensor differs by its own fault, by side; None where none does.
         layers: One row an aligned tensor.
         outputs: One row an output.
@@ -87,10 +87,11 @@ class DiffReport:
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
     """One report of one or more runs: that of the worst, and whether the shape of the inputs decides."""
     worst = max(results, key=lambda one: sum(finding.severity == "error" for finding in one.findings))
-    findings = [_allowed(one, worst, options.allowed) for one in worst.findings]
+    findings = [_followed(_allowed(one, worst, options.allowed), options) for one in worst.findings]
     clean = [one for one in results if not one.differs]
     if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
+    findings.sort(key=lambda one: SEVERITIES.index(one.severity))
     verdict = _verdict(findings, worst)
     first = next((layer for layer in worst.layers if layer.guilty), None)
     place = next((one.location for one in findings if one.severity == "error" and one.location), None)
@@ -110,6 +111,16 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
     )
 
 
+def _followed(finding: Finding, options: DiffOptions) -> Finding:
+    """A finding without the advice that the user has followed already."""
+    fix = finding.fix
+    if options.write_fix is not None:
+        fix = fix.replace(" --write-fix FILE.onnx writes the graph so mended.", "")
+    if options.repro is not None:
+        fix = fix.replace("; --repro DIR saves both with their inputs.", ".")
+    return replace(finding, fix=fix)
+
+
 def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | None]) -> Finding:
     """A finding of an allowed rule as a note."""
     if finding.rule not in allowed or finding.severity != "error":
@@ -125,6 +136,12 @@ def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | Non
 
 ALLOWED: Final = "Allowed by --allow."
 """The end of an allowed finding's message."""
+
+
+def is_allowed(finding: Finding) -> bool:
+    """Whether a finding is a note only because its rule is allowed."""
+    return finding.severity == "note" and finding.message.endswith(ALLOWED)
+
 
 SHAPE_RULES: Final = frozenset({"unexplained", "weights", "pooling-divisor", "shape"})
 """Findings that are of the input's shape where another shape does not show them."""
@@ -168,7 +185,7 @@ def _summary(verdict: Verdict, findings: Sequence[Finding], run: RunResult) -> s
         seen = f"; a swapped activation would have stood out by {sigma:.3g} standard deviations or more"
         if sigma < SEEN:
             seen = "; these inputs alone could not have shown every swapped activation"
-    allowed = sum(one.severity == "note" and one.message.endswith(ALLOWED) for one in findings)
+    allowed = sum(map(is_allowed, findings))
     but = f" but for {counted(allowed, 'finding')} allowed" if allowed else ""
     return (
         f"The candidate computes the same function{but}: {compared}, none farther off than {largest:.2g} times "

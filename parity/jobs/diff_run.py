@@ -29,6 +29,7 @@ from parity.layerwise.ends import (
     candidate_inputs,
     compare_outputs,
     find_ends,
+    not_finite,
     output_places,
     production_gap,
     taken_by_order,
@@ -190,11 +191,31 @@ def compare(both: Both, task: Task, options: DiffOptions) -> RunResult:
         inconclusive=_inconclusive(task.given, mine, layers),
         notes=[
             *both.notes,
-            *reference.trace.ends.notes,
-            *candidate.trace.ends.notes,
+            *not_finite(task.given, {row.name: mine.outputs[row.name] for row in outputs if row.candidate is not None}),
+            *_of_sides(reference.trace.ends.notes, candidate.trace.ends.notes),
             *_alone(diagnosis.alone, measurer.candidate_dtype),
         ],
         faults=list(zip(diagnosed, diagnosis.groups, strict=True)),
+    )
+
+
+def empty_result(given: Mapping[str, Array]) -> RunResult | None:
+    """The result of inputs that hold no numbers, as an empty batch: nothing is run on them; None of others.
+
+    Some engines refuse them, others give empty outputs, and neither says anything of the model.
+    """
+    if not given or any(array.size for array in given.values()):
+        return None
+    return RunResult(
+        inputs={name: array.shape for name, array in given.items()},
+        findings=[],
+        layers=[],
+        rows=[],
+        outputs=[],
+        power=power.told([]),
+        coverage={"compared": 0, "untested": 0, "reference_tensors": 0, "candidate_tensors": 0, "aligned": {}},
+        inconclusive="the inputs hold no numbers",
+        notes=[],
     )
 
 
@@ -208,6 +229,15 @@ def _of_traces(ours: Opened, theirs: Opened) -> list[str]:
             said = f"its numbers were held against the {other}'s function; only activations could be tried as causes"
             return [f"The {role} is a recorded trace: {said}."]
     return []
+
+
+def _of_sides(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """What the engines say of their runs, each with its side: the two may say it with other numbers."""
+    return [
+        *(f"Both sides: {note}" for note in ours if note in theirs),
+        *(f"Reference: {note}" for note in ours if note not in theirs),
+        *(f"Candidate: {note}" for note in theirs if note not in ours),
+    ]
 
 
 def _alone(activations: Sequence[Activation], dtype: str) -> list[str]:
@@ -235,8 +265,6 @@ def _inconclusive(given: Mapping[str, Array], mine: Observed, layers: Sequence[L
     """Why this run cannot tell that the two are the same; empty where it can."""
     if mine.unsteady:
         return "the reference does not repeat itself"
-    if given and not any(array.size for array in given.values()):
-        return "the inputs hold no numbers"
     if not any(layer.status != "untested" for layer in layers):
         return "nothing could be compared"
     floating = [array for array in given.values() if array.dtype.kind in "fV"]

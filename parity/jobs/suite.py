@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from parity.dtypes import FLOAT_DTYPES
 from parity.errors import EngineError, InputError
-from parity.findings import Finding, Verdict, counted, environment, worst_verdict
+from parity.findings import SEVERITIES, Finding, Verdict, counted, environment, worst_verdict
 from parity.functions import FORMULAS
 from parity.inputs import REGIMES
 from parity.installation import AdapterStatus, adapter_statuses
@@ -287,7 +287,7 @@ def _report(accounts: Iterable[_Account], absent: Iterable[AdapterStatus]) -> Su
     return SuiteReport(
         verdict=verdict,
         summary=_summary(found, len(measured), len(frameworks), failed),
-        findings=tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity))),
+        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
         results=tuple(rows),
         defaults={api: variant for apis in families.values() for api, variant in apis.items()},
         families=families,

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from parity.errors import EngineError
-from parity.findings import Finding, Severity
+from parity.findings import SEVERITIES, Finding, Severity
 from parity.inputs import CORE
 from parity.measure.activation import Profile, Row
 
@@ -98,8 +98,7 @@ def finding_of_refusal(row: Row) -> Finding:
 
 def _merged(kind: str, hits: list[tuple[Profile, Finding]]) -> Finding:
     """One finding for an implementation from those of its dtypes; what is said alike is said once."""
-    order: tuple[Severity, ...] = ("error", "warning", "note")
-    hits.sort(key=lambda hit: order.index(hit[1].severity))
+    hits.sort(key=lambda hit: SEVERITIES.index(hit[1].severity))
     profile, first = hits[0]
     said: dict[str, list[str]] = {}
     for other, finding in hits:

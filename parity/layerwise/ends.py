@@ -1,6 +1,6 @@
 """The ends of two models: which inputs and outputs belong together, and what is wrong with them at first sight."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -66,6 +66,34 @@ def taken_by_order(inputs: Mapping[str, Array], *sides: Mapping[str, InputSpec])
     if not known or not unknown:
         return []
     return [f"No side has an input named {' or '.join(map(repr, unknown))}: the inputs were taken in their order."]
+
+
+def not_finite(inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> list[str]:
+    """What is to be said of numbers that are none, as what they reach cannot be compared by size.
+
+    Infinite inputs are passed over: a mask is often made of them, and leaves nothing infinite behind.
+
+    Args:
+        inputs: What both sides were given.
+        outputs: The reference's that were compared.
+    """
+    told = []
+    for name, array in inputs.items():
+        if nans := _count(np.isnan, array):
+            told.append(f"Input '{name}' holds {nans:,} NaN: where they reach, no number could be compared.")
+    for name, array in outputs.items():
+        kinds = ("NaN", _count(np.isnan, array)), ("infinite", _count(np.isinf, array))
+        if any(number for _, number in kinds):
+            said = " and ".join(f"{number:,} {kind}" for kind, number in kinds if number)
+            what = "there only whether the candidate's are the same was compared"
+            told.append(f"Output '{name}' of the reference holds {said} of {array.size:,} numbers: {what}.")
+    return told
+
+
+def _count(test: Callable[[Array], Array], array: Array) -> int:
+    """How many numbers of a floating-point array pass a test."""
+    floating = array.dtype.kind in "fc" or array.dtype.name in FLOAT_DTYPES
+    return int(np.count_nonzero(test(array))) if floating else 0
 
 
 def candidate_inputs(

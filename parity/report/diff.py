@@ -11,7 +11,7 @@ from rich.text import Text
 from parity.diagnose.power import SEEN
 from parity.findings import Finding, Verdict, counted
 from parity.jobs.diff_prove import Proof
-from parity.jobs.diff_report import DiffReport, Repair
+from parity.jobs.diff_report import DiffReport, Repair, is_allowed
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
 from parity.layerwise.location import module, words
@@ -28,6 +28,9 @@ MOST_GUILTY: Final = 6
 
 MIN_NAME: Final = 18
 """Characters of a name in the table of layers that are always shown."""
+
+LONG: Final = 100
+"""Characters of a name beside a finding from which it is cut."""
 
 NUMBERS_WIDTH: Final = 76
 """Columns of the table of layers beside those of the two names."""
@@ -52,6 +55,14 @@ STATUS: Final = {
 """How a layer's status reads, and its colour."""
 
 
+LEGEND: Final = (
+    "inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the",
+    "candidate adds on the reference's numbers, root mean square, absolute: in the tensor's own units;",
+    "excess: that over what rounding makes.",
+)
+"""What the columns of the table of layers mean."""
+
+
 def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = False, timing: bool = False) -> str:
     """The whole report.
 
@@ -64,14 +75,15 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
     """
     out = console(colour=colour, width=width)
     out.print(verdict_line(report.verdict, _headline(report)), soft_wrap=True)
-    _outputs(out, report.outputs, report.verdict)
+    allowed = any(map(is_allowed, report.findings))
+    _outputs(out, report.outputs, report.verdict, allowed=allowed)
     for number_, finding in enumerate(report.findings, 1):
         print_finding(out, number_, finding)
     _layers(out, report.layers, all_layers=all_layers)
     out.print()
     _coverage(out, report)
     if report.repair is not None:
-        _repair(out, report.repair)
+        _repair(out, report.repair, allowed=allowed)
     if report.proof is not None:
         _proof(out, report.proof)
     if timing:
@@ -94,9 +106,9 @@ def _headline(report: DiffReport) -> str:
 def print_finding(out: Console, place: int, finding: Finding) -> None:
     """A finding with its number: what, where, how it is known, what it does to the outputs, what to change."""
     out.print()
-    head = Text.assemble(
-        (f"{place}. {finding.rule}", COLOURS.get(finding.severity, "")), "  ", plain(one_line(finding.message))
-    )
+    kind = finding.rule if finding.severity == "error" else f"{finding.rule} ({finding.severity})"
+    colour = COLOURS.get(finding.severity, "")
+    head = Text.assemble((f"{place}. {kind}", colour), "  ", plain(one_line(finding.message)))
     out.print(head, soft_wrap=True)
     for side in ("reference", "candidate"):
         where = finding.location.get(side)
@@ -135,9 +147,17 @@ def _where(place: Any) -> str:
     tensor, site = place.get("tensor", ""), place.get("site", "")
     op = place.get("op", "")
     known = {op, module(place), f"{module(place)}/{op.rpartition('.')[2]}"}
-    node = "" if site in known or tensor.startswith(site) else f" {site}"
-    parts = [words(place), f"{op}{node}", f"tensor {tensor}" if tensor else ""]
+    node = "" if site in known or tensor.startswith(site) else f" {_brief(site)}"
+    parts = [words(place), f"{op}{node}", f"tensor {_brief(tensor)}" if tensor else ""]
     return ", ".join(dict.fromkeys(part for part in parts if part))
+
+
+def _brief(name: str) -> str:
+    """A name of bearable length; TFLite joins those of all operators that it has made one of, the last one first."""
+    if len(name) <= LONG:
+        return name
+    first, more, _ = name.partition(";")
+    return f"{shortened(first, LONG)}{more and ';…'}"
 
 
 def _impact(one: Mapping[str, Any]) -> str:
@@ -238,8 +258,8 @@ def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> No
         table.add_row("…")
     out.print()
     out.print(table)
-    out.print(plain("inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the"))
-    out.print(plain("candidate adds on the reference's numbers; excess: that over what rounding makes."))
+    for line in LEGEND:
+        out.print(plain(line))
     if guilty := _guilty(layers):
         fine = sum(layer.status == "ok" for layer in layers[: guilty[0]])
         agree = f"{counted(fine, 'tensor')} {'agrees' if fine == 1 else 'agree'}"
@@ -254,7 +274,7 @@ def shortened(name: str, length: int) -> str:
     return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
 
 
-def _repair(out: Console, repair: Repair) -> None:
+def _repair(out: Console, repair: Repair, *, allowed: bool) -> None:
     out.print()
     if repair.verdict is None:
         out.print(Text.assemble(("with the mended graph: ", "bold"), repair.summary), soft_wrap=True)
@@ -266,10 +286,11 @@ def _repair(out: Console, repair: Repair) -> None:
     for left in repair.left:
         out.print(plain(f"   left: {left.rule}: {left.why}"), soft_wrap=True)
     if repair.outputs and repair.verdict is not None:
-        _outputs(out, repair.outputs, repair.verdict)
+        _outputs(out, repair.outputs, repair.verdict, allowed=allowed)
 
 
-def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
+def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict, *, allowed: bool) -> None:
+    honest = verdict == "pass" and not allowed
     for row in rows:
         if row.relative is None or row.max_abs is None:
             out.print(plain(f"output {one_line(row.name)}: not compared"))
@@ -278,29 +299,36 @@ def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict) -> None:
                 plain(f"output {one_line(row.name)}: NaN or infinite on one side and not on the other"), soft_wrap=True
             )
         else:
-            off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread"
-            out.print(plain(f"output {one_line(row.name)}: off by {off}{_as_scores(row, verdict)}"), soft_wrap=True)
-    if said := _tolerance(rows, verdict):
+            off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread{_as_scores(row, honest=honest)}"
+            out.print(plain(f"output {one_line(row.name)}: off by {off}"), soft_wrap=True)
+    if said := _tolerance(rows, verdict, honest=honest):
         out.print(plain(said), soft_wrap=True)
 
 
-def _as_scores(row: OutputRow, verdict: Verdict) -> str:
+def _as_scores(row: OutputRow, *, honest: bool) -> str:
     if row.top1_changes is None or row.kl is None:
         return ""
     changed = f"{row.top1_changes:.2%} of rows have another first" if row.top1_changes else "no row has another first"
-    ties = " (rounding decides near ties)" if row.top1_changes and verdict == "pass" else ""
+    ties = " (rounding decides near ties)" if row.top1_changes and honest else ""
     return f"; as scores, {changed}{ties}, KL {number(row.kl)}"
 
 
-def _tolerance(rows: Sequence[OutputRow], verdict: Verdict) -> str:
-    """What a test with a fixed tolerance says of these outputs, where that is the contrary; empty otherwise."""
+def _tolerance(rows: Sequence[OutputRow], verdict: Verdict, *, honest: bool) -> str:
+    """What a test with a fixed tolerance says of these outputs, where that is the contrary; empty otherwise.
+
+    Args:
+        rows: The outputs.
+        verdict: What was found of them.
+        honest: Whether nothing but rounding sets them apart.
+    """
     largest = max((math.inf if row.max_abs is None else row.max_abs for row in rows), default=math.inf)
     if verdict == "mismatch" and 0 < largest <= TOLERANCES[-1]:
         limit = next(one for one in TOLERANCES if largest <= one)
         return f"A test with an absolute tolerance of {limit:g} would pass these outputs."
     if verdict == "pass" and TOLERANCES[0] < largest < math.inf:
         limit = max(one for one in TOLERANCES if one < largest)
-        return f"A test with an absolute tolerance of {limit:g} would fail them, by rounding alone."
+        cause = "by rounding alone" if honest else "by what --allow lets pass or by rounding"
+        return f"A test with an absolute tolerance of {limit:g} would fail them, {cause}."
     return ""
 
 
@@ -335,7 +363,8 @@ def _power(out: Console, report: DiffReport) -> None:
         middle, (most, place) = statistics.median(value for value, _ in visible), max(visible)
         hidden = "; what is smaller is lost in the rounding there" if most > HIDES else ""
         said = f"power: another function shows from {number(middle)} of a tensor's size on at half of the tensors"
-        out.print(plain(f"{said}, from {number(most)} on at the least telling one, {place}{hidden}"), soft_wrap=True)
+        least = f"from {number(most)} on at the least telling one, {_brief(place)}{hidden}"
+        out.print(plain(f"{said}, {least}"), soft_wrap=True)
 
 
 def _proof(out: Console, proof: Proof) -> None:

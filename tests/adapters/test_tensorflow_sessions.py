@@ -193,6 +193,13 @@ def function():
     return call
 
 
+def network():
+    import keras
+
+    x = keras.Input((4,))
+    return keras.Model(x, keras.layers.Dense(2)(keras.layers.Dense(4, activation="gelu")(x)))
+
+
 def number():
     return 3
 
@@ -226,6 +233,17 @@ def test_function_of_a_file_runs_as_it_is_called(adapter, models):
     inputs = {"a": normal(3, 2), "b": normal(4, 2)}
     check_session(session, inputs)
     np.testing.assert_array_equal(session.run(inputs)["1"], inputs["b"] * 2)
+
+
+def test_keras_models_opened_one_after_the_other_have_the_same_names_and_live_side_by_side(adapter, models):
+    x = {"x": normal(3, 4)}
+    first = adapter.open(f"{models}:network", {})
+    before = first.run(x)["0"]
+    second = adapter.open(f"{models}:network", {})
+    assert [site.name for site in traced(first, x)[0]] == [site.name for site in traced(second, x)[0]]
+    assert list(first.weights()) == list(second.weights())
+    np.testing.assert_array_equal(first.run(x)["0"], before)
+    assert not np.array_equal(second.run(x)["0"], before)
 
 
 def test_trace_leaves_the_variables_alone_and_remembers_them(adapter, models):
@@ -339,8 +357,9 @@ def test_what_cannot_be_opened_says_why(adapter, models, tmp_path, reference, me
 def test_a_sequential_model_that_was_never_called(adapter, keras):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, activation="gelu")])
     with adapter.open(model, {}) as session:
-        assert [one.shape for one in session.inputs().values()] == [(None, 3)]
-        check(session, {"x": normal(2, 3)})
+        ((name, spec),) = session.inputs().items()
+        assert spec.shape == (None, 3)
+        check(session, {name: normal(2, 3)})
 
 
 @pytest.mark.parametrize("target", ["litert", "savedmodel"])

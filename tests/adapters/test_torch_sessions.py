@@ -578,6 +578,16 @@ def test_a_copy_can_be_laid_out_as_its_original(view) -> None:
     assert torch.equal(copy, original)
 
 
+def test_a_tensor_without_elements_among_others() -> None:
+    """As the keys of a cache that holds nothing yet, here in strides of 0."""
+
+    class Cached(nn.Module):
+        def forward(self, x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+            return torch.cat([past.expand(0, 4), x]) * 2
+
+    check_session(adapter.open(Cached(), {}), {"x": np.ones((2, 4), np.float32), "past": np.ones((0, 1), np.float32)})
+
+
 @pytest.mark.parametrize("form", ["archive", "protocol 0"])
 def test_an_exported_program_with_a_pickle_that_runs_code_is_refused_unread(tmp_path: Path, form: str) -> None:
     """`torch.export.load` reads the example inputs without asking what they are."""

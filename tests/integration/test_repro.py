@@ -166,10 +166,11 @@ def test_across_frameworks_and_with_a_name(tmp_path_factory: pytest.TempPathFact
     assert largest(out) == pytest.approx(report.findings[0].evidence["max_abs"], rel=1e-3)
 
 
-def test_a_region_that_cannot_be_written_is_opened_in_its_model(folder: Path) -> None:
-    """Random numbers are drawn as the traced run drew them, which no code says: ``run.py`` opens the model."""
+@pytest.mark.parametrize("text", ["TF", "KERAS"])
+def test_a_region_that_cannot_be_written_is_opened_in_its_model(text: str, folder: Path) -> None:
+    """``run.py`` opens both models in one process, through which Keras counts the names of layers."""
     pytest.importorskip("tensorflow")
-    (folder / "port.py").write_text(TF)
+    (folder / "port.py").write_text(globals()[text])
     report, folders = reproduced("tf:port.py:build", "tf:port.py:other")
     assert "which `parity` opens" in (folders[0] / "README.md").read_text()
     done = subprocess.run([sys.executable, folders[0] / "run.py"], capture_output=True, text=True, check=False)
@@ -200,6 +201,30 @@ def build():
 
 def other():
     return model(1.1)
+"""
+
+
+KERAS = """
+import keras
+import numpy as np
+
+
+def model(approximate):
+    x = keras.Input((8,))
+    h = keras.layers.Dense(16)(x)
+    h = keras.layers.Activation(lambda h: keras.activations.gelu(h, approximate=approximate))(h)
+    made = keras.Model(x, keras.layers.Dense(4)(h))
+    random = np.random.default_rng(1)
+    made.set_weights([random.standard_normal(one.shape) for one in made.get_weights()])
+    return made
+
+
+def build():
+    return model(False)
+
+
+def other():
+    return model(True)
 """
 
 

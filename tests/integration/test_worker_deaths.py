@@ -53,7 +53,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "x.npz", x=X)
     (folder / "broken.py").write_text("def build():\n    raise RuntimeError('out of paper')\n")
     (folder / "slow.py").write_text(
-        "from time import sleep\nfrom pathlib import Path\nPath('slow').touch()\nsleep(300)\n"
+        "from time import sleep\nfrom pathlib import Path\nfrom tempfile import mkstemp\n"
+        "mkstemp()\nPath('slow').touch()\nsleep(300)\n"
     )
     return folder
 
@@ -179,17 +180,22 @@ def test_of_two_sides_that_fail_one_is_told(files: Path) -> None:
         diff(broken, broken)
 
 
-def test_ctrl_c_while_both_sides_are_at_work(files: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_end_while_both_sides_are_at_work_leaves_nothing(files: Path, tmp_path: Path, how: str) -> None:
     pytest.importorskip("torch")
     command = ["diff", f"torch:{files}/slow.py:build", f"torch:{files}/slow.py:build", "--no-progress"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "parity", *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "parity", *command],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
     )
     end = time.monotonic() + 60
     while not (tmp_path / "slow").exists():
         assert time.monotonic() < end
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, how))
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "Traceback" not in said

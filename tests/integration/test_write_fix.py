@@ -358,6 +358,8 @@ def test_the_command_line(parity: Any, tmp_path: Path, monkeypatch: pytest.Monke
     code, out, _ = parity(*asked, "--write-fix", "again.onnx")
     assert code == 1
     assert "with the mended graph: again.onnx\nPASS" in out
+    assert "FILE.onnx" not in out, "that advice was followed"
+    assert "--write-fix FILE.onnx" in parity(*asked)[1]
     assert "approximate is 'none' in place of 'tanh'" in out
     code, _, err = parity(*asked, "--write-fix", "again.onnx")
     assert code == 2

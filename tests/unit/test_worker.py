@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -34,6 +35,12 @@ def count(adapter, upto):
 
 def threads(adapter):
     yield Message({"threads": os.environ["OMP_NUM_THREADS"]})
+
+
+def leaves(adapter):
+    import tempfile
+    handle, name = tempfile.mkstemp()
+    yield Message({"file": name, "cache": os.environ.get("TORCHINDUCTOR_CACHE_DIR")})
 
 
 def variable(adapter, name):
@@ -194,6 +201,26 @@ def test_a_lean_worker_gives_large_memory_back(jobs: str, monkeypatch, lean: boo
     with Worker("numpy", timeout=20, lean=lean) as worker:
         (message,) = worker.call(f"{jobs}:variable", {"name": name})
     assert message.data == {"value": found}, "what the user set goes first"
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_lean_worker_leaves_no_file_behind_but_its_compiled_code(
+    jobs: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, lean: bool
+) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with Worker("numpy", timeout=20, lean=lean) as worker:
+        (message,) = worker.call(f"{jobs}:leaves", {})
+        file = Path(message.data["file"])
+        assert file.is_relative_to(temporary)
+        assert file.exists()
+    assert file.exists() != lean
+    assert sorted(temporary.iterdir()) == ([] if lean else [file])
+    if lean:
+        assert Path(message.data["cache"]).parent == temporary, "where it would be without"
+        assert Path(message.data["cache"]).name.startswith("torchinductor_")
 
 
 def test_a_job_that_prints_and_one_that_reads_do_not_disturb_the_frames(jobs: str) -> None:

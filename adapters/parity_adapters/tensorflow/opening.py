@@ -11,7 +11,7 @@ from parity.errors import InputError
 from parity.python_file import import_file
 from parity_adapters.tensorflow.lite_session import LiteSession
 from parity_adapters.tensorflow.models import CallableModel, KerasModel, SignatureModel
-from parity_adapters.tensorflow.runtime import keras, tf
+from parity_adapters.tensorflow.runtime import keras, reset_uids, tf
 from parity_adapters.tensorflow.session import GraphSession
 
 READS: Final = (
@@ -44,6 +44,7 @@ def opened(adapter: str, model: Any, options: Mapping[str, str]) -> Session:
         float_dtype(dtype)
     if not isinstance(model, str | Path):
         return _live(adapter, model, None, dtype)
+    reset_uids()  # Keras counts its layers' names through a process: they are to be those of the first model in one
     reference = str(model)
     if reference.startswith("tf:"):
         return _made(adapter, reference, dtype)

@@ -15,6 +15,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras  # reads the environment when it is imported
 import tensorflow as tf  # reads the environment when it is imported
+from keras.src.utils.naming import reset_uids  # alone: `clear_session` forgets the dtype policy and the seed as well
 from tensorflow.lite.python import schema_py_generated as schema  # TFLite's flatbuffer
 from tensorflow.python.eager import context, execute
 
@@ -38,4 +39,4 @@ def run_kernel(op: str, inputs: Sequence[Any], attributes: Sequence[Any], output
     return made
 
 
-__all__ = ["keras", "run_kernel", "schema", "tf"]
+__all__ = ["keras", "reset_uids", "run_kernel", "schema", "tf"]

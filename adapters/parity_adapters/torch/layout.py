@@ -119,10 +119,13 @@ def layout(tensor: torch.Tensor) -> Layout:
 
 
 def blank(wanted: Layout, dtype: torch.dtype) -> torch.Tensor:
-    """Zeros of ``dtype`` laid out so, aligned alike; contiguous where elements share a place without being equal."""
+    """Zeros of ``dtype`` laid out so, aligned alike.
+
+    Contiguous where elements share a place without being equal, and where there are none.
+    """
     widths = tuple(1 if stride == 0 else length for length, stride in zip(wanted.shape, wanted.stride, strict=True))
     single = wanted._replace(shape=widths)
-    if not single.is_apart():
+    if 0 in wanted.shape or not single.is_apart():
         return torch.zeros(wanted.shape, dtype=dtype)
     lead = wanted.offset % (_ALIGNMENT // dtype.itemsize)
     memory = torch.zeros(lead + single.span, dtype=dtype)

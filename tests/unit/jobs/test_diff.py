@@ -101,13 +101,20 @@ def test_inputs_of_zeros_tell_nothing(toy) -> None:
 
 
 def test_no_inputs_and_no_finite_outputs_tell_nothing(toy) -> None:
-    report = diff(network(toy), network(toy), {"x": X[:0]})
-    assert (report.verdict, "the inputs hold no numbers" in report.summary) == ("inconclusive", True)
+    def refuses(x, approximate):
+        raise ValueError("no empty batch")
+
+    report = diff(network(toy), network(toy, native=refuses), {"x": X[:0]})
+    assert (report.verdict, report.summary) == ("inconclusive", "This run cannot tell: the inputs hold no numbers.")
+    assert "coverage: 0 tensors compared" in render(report, colour=False, width=120)
     report = diff(network(toy), network(toy), {"x": X * np.float32("nan")})
     assert (report.verdict, "outputs is finite" in report.summary) == ("inconclusive", True)
     some = X.copy()
     some[0] = np.nan
-    assert diff(network(toy), network(toy), {"x": some}).verdict == "pass"
+    report = diff(network(toy), network(toy), {"x": some})
+    assert report.verdict == "pass"
+    assert "Input 'x' holds 8 NaN: where they reach, no number could be compared." in report.notes
+    assert any(note.startswith("Output 'y' of the reference holds 8 NaN of 48 numbers: ") for note in report.notes)
 
 
 def test_a_difference_that_the_inputs_do_not_show(toy) -> None:
@@ -252,6 +259,28 @@ def test_the_time_of_each_part(toy) -> None:
     text = render(report, colour=False, width=120, timing=True)
     for part in report.timing:
         assert part in text
+
+
+def test_what_the_engines_say_of_their_runs_names_the_side(toy) -> None:
+    ours, theirs = network(toy), network(toy)
+    ours.notes, theirs.notes = ("It is fused, 1e-7 off.", "It is slow."), ("It is fused, 2e-7 off.", "It is slow.")
+    assert diff(ours, theirs, {"x": X}).notes == [
+        "Both sides: It is slow.",
+        "Reference: It is fused, 1e-7 off.",
+        "Candidate: It is fused, 2e-7 off.",
+    ]
+
+
+def test_advice_that_was_followed_is_not_given_again(toy, tmp_path) -> None:
+    def squared(power: float):
+        made = toy(x=(None, 8))
+        return made.gives(made("gather", "x", to="y", function=lambda x: (np.abs(x) ** power).astype(x.dtype)))
+
+    for options in (DiffOptions(), DiffOptions(repro=tmp_path / "repro")):
+        report = diff(squared(2.0), squared(2.1), {"x": X}, options=options)
+        assert rules(report) == [("unexplained", "error")]
+        assert ("--repro DIR" in report.findings[0].fix) == (options.repro is None)
+        assert report.findings[0].fix.startswith("Compare these operators")
 
 
 def test_a_trace_in_place_of_either_side(toy, tmp_path) -> None:

@@ -87,6 +87,14 @@ def test_a_mismatch_names_the_first_and_counts_the_rest() -> None:
     assert "further" not in report(run(finding())).summary
 
 
+def test_errors_come_first_then_warnings_then_notes_each_in_its_order() -> None:
+    severities = {"missing-output": "note", "precision": "warning", "shape": "note", "weights": "error"}
+    found = report(run(*map(finding, severities, severities.values()), finding("padding"), finding("overflow")),
+                   allowed={"overflow": None})  # fmt: skip
+    rules = [one.rule for one in found.findings]
+    assert rules == ["weights", "padding", "precision", "missing-output", "shape", "overflow"]
+
+
 @pytest.mark.parametrize("severity", ["note", "warning"])
 def test_what_is_no_error_does_not_decide(severity: str) -> None:
     assert report(run(finding(severity=severity))).verdict == "pass"

@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from parity.layerwise.ends import (
     candidate_inputs,
     compare_outputs,
     find_ends,
+    not_finite,
     output_places,
     production_gap,
     taken_by_order,
@@ -36,6 +38,16 @@ def compared(ours, theirs, *, named: bool = True, permutations=None, **place):
 
 
 # ---- inputs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.complex64])
+def test_numbers_that_are_none_are_told(dtype: type) -> None:
+    odd = np.array([1, np.nan, np.inf, -np.inf], np.float32).astype(dtype)
+    fine = {"whole": np.arange(4), "flag": np.array([True]), "small": np.ones(2, ml_dtypes.int4)}
+    assert not_finite(fine, fine) == []
+    assert not_finite({"x": odd}, {}) == ["Input 'x' holds 1 NaN: where they reach, no number could be compared."]
+    (said,) = not_finite({"mask": odd[2:]}, {"y": odd})
+    assert said.startswith("Output 'y' of the reference holds 1 NaN and 2 infinite of 4 numbers: ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from parity.diagnose.power import SwapPower
 from parity.findings import Finding, Verdict
-from parity.jobs.diff_report import DiffReport
+from parity.jobs.diff_report import ALLOWED, DiffReport
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
 from parity.report.diff import MOST_GUILTY, render, shortened, shown
@@ -150,6 +150,13 @@ def test_a_mismatch_begins_with_what_where_and_by_how_much() -> None:
     assert "The summary." not in lines[0], "the finding says it in full"
 
 
+def test_what_is_no_error_is_told_so() -> None:
+    notes = [replace(FINDING, severity=severity) for severity in ("warning", "note")]
+    lines = text(FINDING, *notes).splitlines()
+    heads = [line.partition("  ")[0] for line in lines if line[:2] in {"1.", "2.", "3."}]
+    assert heads == ["1. activation-variant", "2. activation-variant (warning)", "3. activation-variant (note)"]
+
+
 def test_kinds_of_several_findings_are_counted() -> None:
     other = replace(FINDING, rule="weights", evidence={})
     assert ": activation-variant at 3 places, weights at 2 places." in text(FINDING, other, other)
@@ -212,10 +219,29 @@ def test_what_a_fixed_tolerance_would_have_said(verdict: Verdict, largest: float
     assert ("absolute tolerance" in lines) == bool(said)
 
 
+def test_where_a_finding_was_allowed_rounding_alone_is_not_blamed() -> None:
+    allowed = replace(FINDING, severity="note", message=f"{FINDING.message} {ALLOWED}")
+    said = text(allowed, outputs=[output(0.02, top1=0.33)])
+    assert "tolerance of 0.01 would fail them, by what --allow lets pass or by rounding." in said
+    assert "near ties" not in said
+    other = text(replace(FINDING, severity="note"), outputs=[output(0.02, top1=0.33)])
+    assert "by rounding alone" in other
+    assert "near ties" in other
+
+
 def test_of_a_pass_changed_ranks_are_near_ties() -> None:
     said = "33.00% of rows have another first"
     assert f"{said} (rounding decides near ties)" in text(outputs=[output(top1=0.33)])
     assert f"{said}, KL" in text(FINDING, outputs=[output(top1=0.33)])
+
+
+def test_long_joined_names_are_cut_beside_a_finding() -> None:
+    joined = ";".join(f"model/layer_{k}/Gelu/mul" for k in range(20))
+    place = {"op": "GELU", "tensor": joined, "site": joined, "scope": "model.layer_0"}
+    said = text(replace(FINDING, location={"reference": place, "candidate": {**place, "tensor": "t" * 300}}))
+    assert "   reference: model.layer_0, GELU, tensor model/layer_0/Gelu/mul;…\n" in said
+    assert max(map(len, said.splitlines())) < 200
+    assert "tensor a;b\n" in text(replace(FINDING, location={"reference": {**place, "tensor": "a;b"}}))
 
 
 @pytest.mark.parametrize(
@@ -233,6 +259,7 @@ def test_power_in_words(sigma: float, said: str) -> None:
 def test_what_stands_before_the_first_guilty_layer() -> None:
     said = text(FINDING, layers=rows("ok", "ok", "function", "ok"))
     assert "Before the first of these 2 tensors agree; those marked ok after it only inherit their error." in said
+    assert "absolute: in the tensor's own units" in said
     assert "Before the first of these 1 tensor agrees; " in text(FINDING, layers=rows("ok", "function"))
     assert "Before the first" not in text(layers=rows("ok"))
 
