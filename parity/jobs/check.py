@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from parity.adapter import Array
 from parity.errors import EngineError, InputError
@@ -26,6 +26,9 @@ from parity.scanner.knowledge.targets import target_names
 from parity.sides import Side, SideOptions, found_model
 
 __all__ = ["CheckOptions", "CheckReport", "check"]
+
+OWN: Final = "onnxruntime"
+"""The engine whose models are files in the form in which it is deployed; it rewrites their graphs to run them."""
 
 
 def check(
@@ -111,7 +114,7 @@ class _Check:
         Raises:
             InputError: A target is not known, or there is none to export to.
         """
-        known = side.targets()
+        known = self._exports(side)
         for target in self.options.targets:
             if target not in known and target not in target_names():
                 raise InputError.unknown("target", target, sorted({*known, *target_names()}))
@@ -122,6 +125,13 @@ class _Check:
                 f"Nothing exports {side.text} here.", hint="Name an export of yours with --candidate FILE."
             )
         return list(self.options.targets) or [next(iter(known))]
+
+    def _exports(self, side: Side) -> dict[str, str]:
+        """Targets that there are exporters to; an ONNX file is its own export to the engine that runs it."""
+        return {side.adapter: "the file itself"} if side.adapter == OWN and self._file(side) else side.targets()
+
+    def _file(self, side: Side) -> str | None:
+        return side.text if isinstance(self.found, ModelReference) else None
 
     def _scan(self, text: str, targets: Sequence[str]) -> None:
         """What the model's config says, and what is known of the targets."""
@@ -156,6 +166,12 @@ class _Check:
         if self.options.candidate is not None:
             self.told[target] = {"candidate": self.options.candidate}
             return self.options.candidate
+        if target == OWN == side.adapter and self._file(side):
+            self.told[target] = {
+                "candidate": side.text,
+                "how": "the file itself, against its graph without the optimiser",
+            }
+            return side.text
         if target not in side.targets():
             exporters = ", ".join(side.targets()) or "none"
             said = f"{target} was only scanned: nothing exports this model to it here (exporters: {exporters})."
@@ -187,6 +203,7 @@ class _Check:
         asked = DiffOptions(
             prove=self.options.prove,
             allowed=self.options.allowed,
+            reference_optimization="none" if candidate == self.model else None,
             threads=self.options.threads,
             timeout=self.options.timeout,
         )

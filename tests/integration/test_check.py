@@ -125,3 +125,12 @@ def test_on_the_command_line(net: Path, parity, monkeypatch) -> None:
     assert (code, body["verdict"]) == (1, "mismatch")
     assert body["coverage"] == {"checks": 2, "passed": 1}
     assert "ended on 2020-01-31: known" in str(body["findings"])
+
+
+def test_an_onnx_file_is_its_own_export(net: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    inputs = str(net.with_name("x.npz"))
+    check(f"torch:{net}:build", inputs, options=CheckOptions(targets=["onnxruntime"], keep=kept))
+    report = check(str(kept / "onnxruntime" / "model.onnx"), inputs)
+    assert (report.verdict, list(report.coverage["targets"])) == ("pass", ["onnxruntime"])
+    assert report.coverage["targets"]["onnxruntime"]["how"].startswith("the file itself")
