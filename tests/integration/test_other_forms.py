@@ -36,6 +36,22 @@ class Chosen(nn.Module):
         return self.scores(self.hidden(x).relu()).argmax(-1)
 
 
+class Sure(nn.Module):
+    """Scores so far apart that the softmax is 0 and 1 whatever a small fault does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(16, 16)
+        self.scores = nn.Linear(16, 3)
+        with torch.no_grad():
+            self.scores.weight.zero_()
+            self.scores.weight[0, 0] = 0.5
+            self.scores.bias.copy_(torch.tensor([200.0, 0.0, -200.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scores(self.hidden(x).tanh()).softmax(-1)
+
+
 def pair(kind: type[nn.Module]) -> tuple[nn.Module, nn.Module]:
     torch.manual_seed(0)
     one, two = kind().eval(), kind().eval()
@@ -55,6 +71,18 @@ def test_a_factor_that_is_taken_back_operators_later() -> None:
         two.output.weight[:, :8] *= 1.01
     report = diff(one, two, X)
     assert report.verdict == "mismatch"
+
+
+@pytest.mark.parametrize("layer", ["hidden", "scores"])
+def test_a_saturated_softmax_acquits_nobody(layer: str) -> None:
+    """The outputs are the very same, and the functions are not."""
+    one, two = pair(Sure)
+    with torch.no_grad():
+        getattr(two, layer).weight *= 1.01
+    assert torch.equal(one(torch.from_numpy(X["x"])), two(torch.from_numpy(X["x"])))
+    report = diff(one, two, X)
+    assert report.verdict == "mismatch"
+    assert [finding.rule for finding in report.findings] == ["weights"]
 
 
 @pytest.mark.parametrize("layer", ["hidden", "scores"])
