@@ -1,5 +1,6 @@
 """Inputs for a model: read from a file, or made from the model's own input specification."""
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -48,15 +49,22 @@ def read_inputs(path: Path) -> dict[str, Array]:
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
+    found = {}
+    what = "it is no archive of arrays, or not a whole one"
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            return {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise InputError(f"'{path}' is not a readable .npz file of numbers.", hint=str(error)[:200]) from error
-    except Exception as error:  # zipfile and zlib have errors of their own
+        zipfile.ZipFile(path).close()  # NumPy takes any other file for a pickle
+        with np.load(path, allow_pickle=False) as data:
+            for name in data.files:
+                what = f"'{name}' in it is damaged, or no array of numbers"
+                found[name] = np.asarray(data[name])
+    except PermissionError:
+        raise InputError(f"'{path}' may not be read.", hint="See to its permissions.") from None
+    except Exception as error:  # those of NumPy, zipfile and zlib, which are many
         raise InputError(
-            f"'{path}' is not a readable .npz file: {type(error).__name__}.", hint="Save it again."
+            f"'{path}' is not a readable .npz file: {what}.",
+            hint='Write it with numpy.savez("FILE.npz", NAME=array), one NAME an input.',
         ) from error
+    return found
 
 
 def given_inputs(inputs: Any) -> dict[str, Array]:

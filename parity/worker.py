@@ -14,13 +14,14 @@ import math
 import mmap
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -176,6 +177,7 @@ class Worker:
             raise InputError(f"A timeout of {timeout} s is none.", hint="Give a number of seconds above 0.")
         self.adapter = adapter
         self.timeout = timeout
+        self._python = python
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the process
         # -P: a file in the user's folder that is called like a module must not be imported in its place.
         command = [python, "-P", "-m", "parity.worker", adapter]
@@ -220,7 +222,7 @@ class Worker:
 
         Raises:
             EngineError: The worker died, hung past the timeout, or the framework raised.
-            InputError: The job said that what the user gave cannot be used.
+            InputError: The job said that what the user gave cannot be used, or the interpreter lacks this package.
         """
         self._calls += 1
         number = self._calls
@@ -289,12 +291,18 @@ class Worker:
                 self._frames.put(frame)
         self._frames.put(None)
 
-    def _death(self) -> EngineError:
+    def _death(self) -> ParityError:
         code = self._process.wait()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
         lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        if code > 0 and (lacking := _lacking(lines)):
+            return InputError(
+                f"The interpreter {self._python} cannot run a worker of framework-parity: {lacking}.",
+                hint="It has to be Python 3.11 or newer, with framework-parity and the extra of this framework: "
+                f'{self._python} -m pip install "framework-parity[{self.adapter}]"',
+            )
         last = f"; its last words: {lines[-1].strip()}" if lines else ""
         return WorkerDiedError(
             f"The worker of adapter '{self.adapter}' {how}{last}.", hint="The other adapters are not affected."
@@ -308,6 +316,14 @@ def _compile_cache() -> str:
     except (KeyError, OSError):
         user = f"uid_{os.getuid()}"
     return str(Path(tempfile.gettempdir(), f"torchinductor_{user}"))
+
+
+def _lacking(said: Sequence[str]) -> str:
+    """What an interpreter lacks that ended with these words before it was a worker; empty where that is not known."""
+    if any(re.match(r"unknown option:? -P", line, re.IGNORECASE) for line in said):
+        return "it is older than Python 3.11"
+    found = re.search(r"No module named '?([\w.]+)", said[-1]) if said else None
+    return f"it has no module '{found[1].removesuffix('.worker')}'" if found else ""
 
 
 class WorkerDiedError(EngineError):

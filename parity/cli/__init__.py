@@ -51,7 +51,7 @@ def group() -> None:
 
     \b
     Exit codes: 0 pass, 1 mismatch found, 2 bad usage or input, 3 inconclusive or nothing
-    comparable, 4 an engine failed and the rest was reported.
+    comparable, 4 an engine failed, 130 interrupted.
     """
 
 

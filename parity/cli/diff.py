@@ -98,7 +98,7 @@ DTYPES = click.Choice(["float64", "float32", "float16", "bfloat16"])
     metavar="DIR",
     help="Save in this new folder a small reproduction of each finding, to run without the models.",
 )
-@click.option("--timing", is_flag=True, help="Show how long each pass, the alignment and the diagnosis took.")
+@click.option("--timing", is_flag=True, help="Show how long each part took, from start-up on.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
 @timeout_option(600.0, "When an engine counts as hung.")
 @output_options

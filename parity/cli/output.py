@@ -100,18 +100,20 @@ def _replace(path: Path, text: str) -> None:
         InputError: It cannot be written.
     """
     path = path.resolve()
+    old = path.exists()
     new = path.with_name(f".parity-{os.getpid()}.part")
     try:
-        if path.exists() and not path.is_file():
+        if old and not path.is_file():
             path.write_text(text, encoding="utf-8", errors="replace")
             return
         new.write_text(text, encoding="utf-8", errors="replace")
-        if path.exists():
+        if old:
             shutil.copymode(path, new)
         new.replace(path)
     except OSError as error:
         new.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}.", hint="What was there is untouched.") from error
+        hint = "What was there is untouched." if old else "Name a file elsewhere, or make room there."
+        raise InputError(f"{path} cannot be written: {error.strerror}.", hint=hint) from error
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -50,42 +50,41 @@ def diff(
     check_repro(options)
     given_sets = _given_sets(inputs)
     watch = Stopwatch()
-    with ExitStack() as stack, watch("total"):
-        with watch("start-up"):
-            ours, theirs = open_sides(reference, candidate, options, stack)
-        if options.prove:
-            check_prove(ours)
-        sets = given_sets or _made_sets(ours, theirs, options)
-        results, proof = [], None
-        for number, given in enumerate(sets):
-            if (empty := empty_result(given)) is not None:
-                results.append(empty)
-                continue
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
-            told = progress if len(sets) == 1 else _numbered(progress, number)
-            task = Task(given, folder, told, watch)
-            both = watch_both(ours, theirs, task, options)
-            result = compare(both, task, options)
-            if options.prove and not number:
-                with watch("proof"):
-                    proof = prove(both, result, task, options)
-            if theirs.side is not None and result.differs and is_optimized(theirs.side.adapter, options):
-                result = _without_optimizer(result, ours, candidate, task, options)
-            results.append(result)
-        versions = {
-            f"{role} ({one.side.adapter})": dict(one.side.versions)
-            for role, one in (("reference", ours), ("candidate", theirs))
-            if one.side is not None
-        }
-    report = replace(
-        make_report(results, options, environment(versions, options.threads)), timing=watch.seconds, proof=proof
-    )
-    if options.write_fix is None:
-        return report
-    again = partial(
-        diff, reference, inputs=sets, options=replace(options, write_fix=None, repro=None), progress=progress
-    )
-    return with_repair(report, results, candidate, options, again)
+    with watch("total"):
+        with ExitStack() as stack:
+            with watch("start-up"):
+                ours, theirs = open_sides(reference, candidate, options, stack)
+            if options.prove:
+                check_prove(ours)
+            sets = given_sets or _made_sets(ours, theirs, options)
+            results, proof = [], None
+            for number, given in enumerate(sets):
+                if (empty := empty_result(given)) is not None:
+                    results.append(empty)
+                    continue
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
+                told = progress if len(sets) == 1 else _numbered(progress, number)
+                task = Task(given, folder, told, watch)
+                both = watch_both(ours, theirs, task, options)
+                result = compare(both, task, options)
+                if options.prove and not number:
+                    with watch("proof"):
+                        proof = prove(both, result, task, options)
+                if theirs.side is not None and result.differs and is_optimized(theirs.side.adapter, options):
+                    result = _without_optimizer(result, ours, candidate, task, options)
+                results.append(result)
+            versions = {
+                f"{role} ({one.side.adapter})": dict(one.side.versions)
+                for role, one in (("reference", ours), ("candidate", theirs))
+                if one.side is not None
+            }
+        report = replace(make_report(results, options, environment(versions, options.threads)), proof=proof)
+        if options.write_fix is not None:
+            plain = replace(options, write_fix=None, repro=None)
+            again = partial(diff, reference, inputs=sets, options=plain, progress=progress)
+            with watch("write-fix"):
+                report = with_repair(report, results, candidate, options, again)
+    return replace(report, timing=watch.seconds)
 
 
 def _without_optimizer(result: RunResult, ours: Opened, candidate: Any, task: Task, options: DiffOptions) -> RunResult:

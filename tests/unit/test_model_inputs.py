@@ -1,6 +1,7 @@
 """Inputs of models: made from what the model says of them, or read from a file."""
 
 import pickle
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -118,6 +119,11 @@ def test_a_model_in_float64_inputs_is_the_users_affair(tmp_path: Path) -> None:
     assert read_inputs(tmp_path / "x.npz")["x"].dtype == np.float64
 
 
+def letters(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "Dear all")
+
+
 FILES = {
     "missing.npz": (None, "no input file"),
     "missing.safetensors": (None, "no input file"),
@@ -128,8 +134,10 @@ FILES = {
     "nothing.npz": (lambda path: path.write_bytes(b""), "not a readable .npz"),
     "garbage.npz": (lambda path: path.write_bytes(b"hello" * 99), "not a readable .npz"),
     "cut.npz": (lambda path: (np.savez(path, x=X), path.write_bytes(path.read_bytes()[:99])), "not a readable .npz"),
+    "letter.npz": (lambda path: path.write_text("Dear all\n"), "not a readable .npz file: it is no archive of arrays"),
+    "letters.npz": (letters, "letters.npz' is no array of numbers"),
     "pickle.npz": (lambda path: path.write_bytes(pickle.dumps({"x": 1})), "not a readable .npz"),
-    "objects.npz": (lambda path: np.savez(path, allow_pickle=True, x=np.array([None])), "not a readable .npz"),
+    "objects.npz": (lambda path: np.savez(path, allow_pickle=True, x=np.array([None])), "'x' in it is damaged, or no"),
     "bare.npz": (lambda path: (np.save(f"{path}.npy", X), Path(f"{path}.npy").rename(path)), "not a readable .npz"),
     "text.npz": (lambda path: np.savez(path, x=np.array(["a"])), "is no array of numbers"),
     "empty.safetensors": (lambda path: save_file({}, path), "holds no arrays"),
@@ -148,6 +156,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, name: str) -> None:
     assert said in caught.value.message
     assert name in caught.value.message
     assert caught.value.hint
+    assert "pickle" not in caught.value.hint, "NumPy's advice is to load it unsafely"
 
 
 def test_no_traceback_wherever_a_file_is_damaged(tmp_path: Path) -> None:

@@ -298,6 +298,24 @@ def test_a_worker_that_never_started_says_so() -> None:
         list(worker.call("job:job", {}, {"x": np.zeros(100_000)}))
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f'exec "{sys.executable}" -I -S "$@"', "it has no module 'parity'"),
+        ("echo 'Unknown option: -P' >&2; echo 'Try `python -h`.' >&2; exit 2", "it is older than Python 3.11"),
+        ("echo \"ModuleNotFoundError: No module named 'numpy'\" >&2; exit 1", "it has no module 'numpy'"),
+    ],
+)
+def test_an_interpreter_without_this_package_is_the_users_mistake(tmp_path: Path, script: str, said: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    with Worker("torch", python=str(python), timeout=20) as worker, pytest.raises(InputError) as caught:
+        list(worker.call("job:job", {}))
+    assert caught.value.message == f"The interpreter {python} cannot run a worker of framework-parity: {said}."
+    assert caught.value.hint.endswith(f'{python} -m pip install "framework-parity[torch]"')
+
+
 def test_an_interpreter_that_does_not_exist_is_the_users_mistake() -> None:
     with pytest.raises(InputError, match="/nowhere/python cannot be started: No such file"):
         Worker("numpy", python="/nowhere/python")

@@ -43,9 +43,13 @@ def test_the_old_file_stays_if_writing_fails(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises((OSError, InputError)):
+    with pytest.raises(InputError) as caught:
         to(path).emit("doctor", doctor(), lambda _report, **_: "new")
     assert path.read_text() == "old"
+    assert "untouched" in caught.value.hint
+    with pytest.raises(InputError, match="No space left on device") as caught:
+        to(tmp_path / "other.txt").emit("doctor", doctor(), lambda _report, **_: "new")
+    assert "untouched" not in caught.value.hint, "nothing was there"
 
 
 def test_what_cannot_be_encoded_is_replaced(tmp_path: Path) -> None:
