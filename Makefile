@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark benchmark-diff exports corpus faults wheel clean
+.PHONY: help setup suite test slow lint benchmark benchmark-diff exports corpus faults scan-accuracy wheel clean
 
 help:  ## Say what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,6 +53,9 @@ corpus: exports  ## Build the labelled model pairs of a SEED and score `parity d
 
 faults: exports  ## Run `parity diff` on small models with one fault each, and on near misses.
 	$(BIN)/python scripts/fault_matrix.py --seed $(SEED) --output build/faults-$(SEED).json
+
+scan-accuracy: $(READY)  ## Hold what `parity scan` says of every model of transformers against what it computes.
+	$(BIN)/python scripts/scan_accuracy.py --output build/scan-accuracy.json
 
 wheel: $(READY)  ## Build the wheel.
 	$(BIN)/python -m build --wheel

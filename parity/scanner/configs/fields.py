@@ -1,7 +1,7 @@
 """What the activation fields of one object of a config mean together: given, absent, ignored, at odds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from parity.scanner.configs.values import PRINCIPAL, Reading, counterpart, known
 from parity.scanner.json_text import Path, Repeating, cut, shown
 from parity.scanner.knowledge import models
 from parity.scanner.knowledge.files import data
-from parity.scanner.knowledge.models import Literal, Model
+from parity.scanner.knowledge.models import Field, Literal, Model
 from parity.scanner.knowledge.names import LONGEST_NAME, named, parsed
 
 FOREIGN: Final = "the model's own code may read it otherwise, or not at all"
@@ -75,8 +75,9 @@ class Fields:
                 unread.append(key)
                 continue
             given.add(name)
+            heir = _heir(path, about, model, present)
             for reading in known((*path, key), value, about, model):
-                self.take(reading)
+                self.take(_yielding(reading, heir) if heir else reading)
                 effective.setdefault(key, reading.variant)
         self.defaults(path, model, given, effective)
         self.agreement(path, present, effective, _rivals(model, given, unread, effective))
@@ -186,6 +187,21 @@ class Fields:
             f"{shown(reading.path)} = {cut(repr(reading.value))} names no activation that is known.",
             fix=f"Did you mean '{near[0]}'?" if near else "",
         )
+
+
+def _heir(path: Path, about: Field, model: Model, present: Mapping[str, Any]) -> Reading | None:
+    """What the field that overrides another one means, where it is given."""
+    heir, value = about.overridden_by, present.get(about.overridden_by)
+    if value is None or heir not in model.fields:
+        return None
+    return next(iter(known((*path, heir), value, model.fields[heir], model)), None)
+
+
+def _yielding(reading: Reading, heir: Reading) -> Reading:
+    """A reading where another field overrides it."""
+    if heir.variant == reading.variant:
+        return reading
+    return replace(reading, named=heir.named, basis="model-code", reason=f"'{heir.path[-1]}' overrides it")
 
 
 def _rivals(model: Model, given: set[str], unread: list[str], effective: Mapping[str, str | None]) -> list[str]:

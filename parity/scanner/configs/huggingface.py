@@ -137,6 +137,7 @@ class _Walk:
             part = models.model(name, self.fields.version)
             if not part or name in flat or name == model.name:
                 continue
+            part = part.without(model.unread.get(key, ()))
             if key in replaced:
                 self.replaced(node, key, path, part)
             elif node.get(key) is None:
@@ -176,7 +177,9 @@ class _Walk:
             return None
         own = node.get("model_type")
         inner = models.model(own, self.fields.version) if isinstance(own, str) else None
-        if inner or not parent or not isinstance(key, str):
+        if not parent or not isinstance(key, str):
             return inner
         name = parent.sub_configs.get(key)
-        return models.model(name, self.fields.version) if name else None
+        if not inner and name:
+            inner = models.model(name, self.fields.version)
+        return inner.without(parent.unread.get(key, ())) if inner else None

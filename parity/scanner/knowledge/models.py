@@ -1,7 +1,7 @@
 """What transformers does with the fields of each model type's config."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
 
@@ -75,6 +75,7 @@ class Model:
         sub_configs: Model type by the key of a nested config.
         replaced_by_dict: Nested configs that one of the same name with ``_dict`` after it replaces.
         literals: Activations in the model's code.
+        unread: Fields of nested configs that this model does not read, by the key of the config, though others do.
     """
 
     name: str
@@ -83,6 +84,12 @@ class Model:
     sub_configs: Mapping[str, str]
     replaced_by_dict: tuple[str, ...]
     literals: tuple[Literal, ...]
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def without(self, names: Iterable[str]) -> "Model":
+        """The same, where nothing reads these fields."""
+        unread = {name: replace(self.fields[name], read=False) for name in names if name in self.fields}
+        return replace(self, fields={**self.fields, **unread}) if unread else self
 
 
 def measured_version() -> str:
@@ -124,6 +131,7 @@ def model(name: str, version: str = "") -> Model | None:
         sub_configs=entry.get("sub_configs", {}),
         replaced_by_dict=tuple(entry.get("replaced_by_dict", ())),
         literals=tuple(Literal(**one) for one in entry.get("literals", ())),
+        unread={key: tuple(names) for key, names in entry.get("unread", {}).items()},
     )
 
 

@@ -126,6 +126,25 @@ def test_derived_fields_of_t5_win_and_must_agree(scanned):
     ]
 
 
+def test_a_field_that_another_overrides_means_what_that_one_does(scanned):
+    report = scanned({"model_type": "t5", "feed_forward_proj": "relu", "dense_act_fn": "silu"})
+    overridden = next(use for use in report.activations if use.path == "feed_forward_proj")
+    assert (overridden.variant, overridden.basis) == ("silu", "model-code")
+    assert "dense_act_fn" in overridden.reason
+
+
+def test_a_field_of_a_part_that_the_whole_overrides_counts_nowhere(scanned):
+    config = {"model_type": "clap", "projection_hidden_act": "relu"}
+    config["text_config"] = {"model_type": "clap_text_model", "projection_hidden_act": "gelu"}
+    report = scanned(config)
+    found = {use.path: use.variant for use in report.activations}
+    assert found["projection_hidden_act"] == "relu"
+    assert found["text_config.projection_hidden_act"] is None
+    assert "audio_config.projection_hidden_act" not in found
+    alone = scanned({"model_type": "clap_text_model", "projection_hidden_act": "gelu"})
+    assert {use.path: use.variant for use in alone.activations}["projection_hidden_act"] == "gelu_erf"
+
+
 @pytest.mark.parametrize(
     ("text", "severity"),
     [

@@ -1,0 +1,1 @@
+"""Parts of `make_scan_knowledge`: what transformers does with the activation fields of its configs."""

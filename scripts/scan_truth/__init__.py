@@ -1,0 +1,1 @@
+"""What models of transformers truly compute, beside what ``parity scan`` reads in their configs."""
