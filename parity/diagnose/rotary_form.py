@@ -32,7 +32,12 @@ SAME_ANGLE: Final = 1e-4
 
 
 def examine(case: Case) -> Iterator[Hypothesis]:
-    """The candidate's rotations done as the reference's; where the region holds only a piece of one, that piece."""
+    """The candidate's rotations done as the reference's; where the region holds only a piece of one, that piece.
+
+    A model with sines and no cosines, or the other way, has no rotary embedding.
+    """
+    if any(set(trigonometric(part).values()) != {"cos", "sin"} for part in (case.reference, case.candidate)):
+        return
     ours, theirs = rotations(case.reference), rotations(case.candidate)
     found = list(_whole(case, ours, theirs))
     yield from found
