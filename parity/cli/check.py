@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from parity.cli.diff import allowed_rule
-from parity.cli.output import Output, output_options, timeout_option
+from parity.cli.output import Output, output_options_in, timeout_option
 from parity.cli.progress import bars
 
 
@@ -46,7 +46,7 @@ from parity.cli.progress import bars
 @click.option("--no-cache", is_flag=True, help="Check again what was checked before.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
 @timeout_option(600.0, "When an engine counts as hung.")
-@output_options
+@output_options_in("text", "json", "html")
 def command(
     *,
     model: str,

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,11 +33,16 @@ class Output:
     progress: bool
 
     def check(self) -> None:
-        """Refuses a file that cannot be written, before work is spent on what goes in it.
+        """Refuses a format that cannot be made or a file that cannot be written, before work is spent on it.
 
         Raises:
-            InputError: Its folder is missing or not writable, or it is a folder.
+            InputError: What makes the format is not installed; the file's folder is missing or not writable, or it is
+                a folder.
         """
+        if self.form == "html":
+            from parity.report.html.page import check_installed  # noqa: PLC0415 – other formats need none of it
+
+            check_installed()
         if self.file is None:
             return
         folder = self.file.absolute().parent
@@ -68,6 +74,8 @@ class Output:
         to_terminal = self.file is None and sys.stdout is not None and sys.stdout.isatty()
         if self.form == "json":
             text = json.render(command, report)
+        elif self.form == "html":
+            text = import_module(f"parity.report.html.{command}").render(command, report)
         elif self.form in others:
             text = others[self.form](command, report)
         else:

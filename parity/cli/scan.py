@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option("--measure", is_flag=True, help="Check what is known of a target by running it, where it is installed.")
-@output_options_in("text", "json", "sarif")
+@output_options_in("text", "json", "sarif", "html")
 def command(
     *,
     paths: tuple[str, ...],
