@@ -16,8 +16,8 @@ from parity.jobs.diff_run import LayerRow
 from parity.layerwise.measuring import GAP
 from parity.measure.activation import Row
 from parity.report.diff import GUILTY, STATUS, shortened
-from parity.report.html.parts import Explorer, Figure
-from parity.report.terminal import CONTROLS, number
+from parity.report.html.parts import Explorer, Figure, visible
+from parity.report.terminal import number
 
 GELU: Final = ("gelu_erf", "gelu_tanh", "quick_gelu")
 """The functions that go by the name of GELU."""
@@ -47,7 +47,7 @@ ULP_EDGES: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 4096.0)
 
 def escaped(text: str) -> str:
     """A name as Plotly shows it literally."""
-    return html.escape(shortened(text.translate(CONTROLS).replace("\n", "\\n"), LONGEST), quote=False)
+    return html.escape(shortened(visible(text).replace("\n", "\\n"), LONGEST), quote=False)
 
 
 # ---- errors by depth

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from parity.errors import InputError
-from parity.report.html.parts import Figure, Page
-from parity.report.terminal import CONTROLS
+from parity.report.html.parts import Figure, Page, visible
 
 NEEDED: Final = ("jinja2", "plotly")
 """Packages of the extra ``html``."""
@@ -46,7 +45,7 @@ def render(page: Page) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_visible,
+        finalize=_shown,
     )
     pages.filters["breakable"] = _breakable
     pages.policies["json.dumps_kwargs"] = {"allow_nan": False, "sort_keys": False}
@@ -63,16 +62,16 @@ def render(page: Page) -> str:
     )
 
 
-def _visible(value: Any) -> Any:
-    """Text in which orders to a terminal or an editor are spelt out; what is markup already stays."""
-    return value.translate(CONTROLS) if type(value) is str else value
+def _shown(value: Any) -> Any:
+    """Plain text as `visible` has it; numbers, and what is markup already, as they are."""
+    return visible(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Any:
     """A name with leave to be broken where its parts meet."""
     from markupsafe import Markup, escape  # noqa: PLC0415 – comes with jinja2
 
-    safe = str(escape(_visible(text)))
+    safe = str(escape(visible(text)))
     return Markup(re.sub(r"([./])(?=[^\W\d])", r"\1<wbr>", safe))  # noqa: S704 – escaped just above
 
 

@@ -6,10 +6,19 @@ from typing import Any, Final
 
 from parity.findings import Finding
 from parity.report.diff import facts_of
-from parity.report.terminal import number
+from parity.report.terminal import CONTROLS, number
 
 MOST_CARDS: Final = 12
 """Findings that are shown with all that is known of them; the others stand in a table."""
+
+
+_SPELT: Final = CONTROLS | {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+"""Characters that are orders to a terminal, or turn round the text after them, and how they are shown."""
+
+
+def visible(text: str) -> str:
+    """The text with what would be an order and no sign spelt out."""
+    return text.translate(_SPELT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def render(command: str, report: SuiteReport) -> str:
 def page(command: str, report: SuiteReport) -> Page:
     """What is on it."""
     cards, others = cards_of(report.findings)
-    worst = _worst(report.results)
+    worst = worst_rows(report.results)
     coverage = report.coverage
     tried = f"{counted(coverage['measurements'], 'measurement')} on {coverage['inputs']:,} inputs."
     absent = [f"{row.adapter}: {row.status} – {row.reason}" for row in report.results if not row.implementation]
@@ -60,7 +60,8 @@ def page(command: str, report: SuiteReport) -> Page:
     )
 
 
-def _worst(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
+def worst_rows(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
+    """By implementation and dtype, the row with the largest error among ordinary inputs."""
     worst: dict[tuple[str, str], Row] = {}
     for row in rows:
         key = _name(row), row.dtype

@@ -32,7 +32,7 @@
     };
   }
 
-  const plots = [...document.querySelectorAll(".plot")];
+  const plots = [...document.querySelectorAll(".chart")];
   function draw() {
     for (const plot of plots) {
       const { data, layout } = figures[plot.dataset.figure];
@@ -44,7 +44,7 @@
   const exact = (value) => (value === null ? "–" : String(Number(value.toPrecision(6))));
   function explore(explorer) {
     const slider = explorer.querySelector("input");
-    const pair = [...explorer.querySelectorAll(".plot")];
+    const pair = [...explorer.querySelectorAll(".chart")];
     const lines = figures[pair[0].dataset.figure].data;
     const rows = [...explorer.querySelectorAll("tbody tr")];
     function show() {
