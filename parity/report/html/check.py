@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from parity.findings import counted
 from parity.jobs.check_report import CheckReport, Step
 from parity.jobs.diff_run import LayerRow
 from parity.report.html.diff import pictures
@@ -24,13 +25,12 @@ def render(command: str, report: CheckReport) -> str:
 def page(command: str, report: CheckReport) -> Page:
     """What is on it."""
     cards, others = cards_of(report.findings)
-    known = "This is the result of an earlier check of the same files, options and versions."
     comparisons = [(k, step) for k, step in enumerate(report.steps) if step.name == "diff"]
     return Page(
         command=command,
         verdict=report.verdict,
-        headline=report.summary,
-        lines=[known] if report.cached else [],
+        headline=_headline(report),
+        lines=list(_lines(report)),
         cards=cards,
         sections=[
             Section(title="Steps", tables=[_steps(report)]),
@@ -39,6 +39,22 @@ def page(command: str, report: CheckReport) -> Page:
         ],
         environment=report.environment,
     )
+
+
+def _headline(report: CheckReport) -> str:
+    """The summary; of a mismatch only how many errors there are, as they come next."""
+    if report.verdict != "mismatch":
+        return report.summary
+    errors = counted(sum(one.severity == "error" for one in report.findings), "error")
+    return f"{report.model} is not ready to go out: {errors}."
+
+
+def _lines(report: CheckReport) -> Iterator[str]:
+    for target, told in report.coverage.get("targets", {}).items():
+        if (rate := told.get("catch_rate")) is not None:
+            yield f"{target}: {rate:.0%} of the known faults that were injected would have been caught."
+    if report.cached:
+        yield "This is the result of an earlier check of the same files, options and versions."
 
 
 def _steps(report: CheckReport) -> Table:

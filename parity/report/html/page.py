@@ -13,6 +13,9 @@ from parity.report.html.parts import Figure, Page, visible
 NEEDED: Final = ("jinja2", "plotly")
 """Packages of the extra ``html``."""
 
+_LONG: Final = re.compile(r"\w{21,}")
+"""A part of a name too long to stay in one piece."""
+
 
 def check_installed() -> None:
     """Refuses before work is spent on a report that cannot be written.
@@ -71,7 +74,7 @@ def _breakable(text: str) -> Any:
     """A name with leave to be broken where its parts meet."""
     from markupsafe import Markup, escape  # noqa: PLC0415 – comes with jinja2
 
-    safe = str(escape(visible(text)))
+    safe = _LONG.sub(lambda found: found[0].replace("_", "_<wbr>"), str(escape(visible(text))))
     return Markup(re.sub(r"([./])(?=[^\W\d])", r"\1<wbr>", safe))  # noqa: S704 – escaped just above
 
 

@@ -91,7 +91,7 @@ def _defaults(report: SuiteReport) -> Table:
             for api, computed in apis.items():
                 if adapter_of.get(api, "") == adapter:
                     found.setdefault(computed, []).append(api)
-            said = "; ".join(f"{computed or 'unknown'}: {', '.join(names)}" for computed, names in found.items())
+            said = "\n".join(f"{computed or 'unknown'}: {', '.join(names)}" for computed, names in found.items())
             cells.append(Cell(said or "–", tone="warn" if set(found) - {usual} else "" if found else "quiet"))
         agree = len(set(apis.values())) == 1
         rows.append([Cell(name), Cell("agree" if agree else "differ", tone="" if agree else "warn"), *cells])

@@ -22,6 +22,8 @@ from parity.scanner.rules.target_differs import TargetRow
 
 HOSTILE = """<b>'"</script><script>alert(1)</script><img src=x onerror=alert(2)>%{x}&lt;\u202e\x1b[31m"""
 
+LONG = "_scaled_dot_product_flash_attention_for_cpu"
+
 ENVIRONMENT = {
     "python": "3.11", "platform": "linux", "machine": "x86_64", "threads": 1, "adapters": {HOSTILE: {HOSTILE: "1"}},
 }  # fmt: skip
@@ -33,8 +35,9 @@ STATUSES = ("ok", "ok", "function", "ok", "untested", "overflow", *["ok"] * 6)
 def layer(number: int, status: str) -> LayerRow:
     known = status != "untested"
     return LayerRow(
-        reference=f"{number} {HOSTILE}", candidate=HOSTILE, aligned_by="value", confidence=1.0, op=HOSTILE,
-        dtype="float32", propagated_error=(0.0, math.inf, 1e-4)[number % 3], local_error=1e-7 if known else None,
+        reference=f"{number} {HOSTILE}", candidate=f"{LONG}/{HOSTILE}", aligned_by="value", confidence=1.0,
+        op=f"aten.{LONG} {HOSTILE}", dtype="float32", propagated_error=(0.0, math.inf, 1e-4)[number % 3],
+        local_error=1e-7 if known else None,
         excess=None if not known else 1.0 if status == "ok" else 1e3, gap=None, visible=1e-7 if known else None,
         status=status, scope=HOSTILE,
     )  # fmt: skip
@@ -89,7 +92,8 @@ def check_report() -> CheckReport:
         report=to_json(report),
     )  # fmt: skip
     return CheckReport(
-        verdict="mismatch", summary=HOSTILE, findings=report.findings, steps=[step], coverage={},
+        verdict="mismatch", summary=HOSTILE, findings=report.findings, steps=[step],
+        coverage={"targets": {HOSTILE: {"catch_rate": 0.5}}},
         environment=ENVIRONMENT, model=HOSTILE, cached=True,
     )  # fmt: skip
 

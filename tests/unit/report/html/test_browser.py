@@ -86,6 +86,13 @@ def test_it_loads_and_is_readable_wide_and_narrow_in_light_and_dark(pages, comma
     assert troubles == []
 
 
+def test_tables_show_all_of_their_columns(pages) -> None:
+    for page, _ in pages.values():
+        page.set_viewport_size(WIDE)
+        cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        assert page.evaluate(cut) == 0
+
+
 def test_the_plot_by_depth_has_a_mark_a_layer(diff) -> None:
     marks = [
         diff.locator("#chart-depth .scatterlayer .trace").nth(k).locator("path.point").count()
