@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from parity.cli.diff import allowed_rule
-from parity.cli.output import Output, output_options, timeout_option
+from parity.cli.output import FORMATS, Output, output_options_in, timeout_option
 from parity.cli.progress import bars
 
 
@@ -52,7 +52,7 @@ from parity.cli.progress import bars
 @click.option("--no-cache", is_flag=True, help="Check again what was checked before.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
 @timeout_option(600.0, "When an engine counts as hung.")
-@output_options
+@output_options_in(*FORMATS, "html")
 def command(
     *,
     model: str | None,
@@ -98,6 +98,8 @@ def command(
         timeout=timeout,
     )
     with bars(shown=output.progress) as progress:
+        if model is None and output.form == "html":
+            raise click.UsageError("--format html is for one MODEL: name it.")
         if model is None:
             project = check_project(config, options=options, progress=progress)
             output.emit("check", project, render_project)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from parity.cli.output import Output, output_options, timeout_option
+from parity.cli.output import FORMATS, Output, output_options_in, timeout_option
 from parity.cli.progress import bars
 from parity.errors import InputError
 
@@ -101,7 +101,7 @@ DTYPES = click.Choice(["float64", "float32", "float16", "bfloat16"])
 @click.option("--timing", is_flag=True, help="Show how long each part took, from start-up on.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of the engines.")
 @timeout_option(600.0, "When an engine counts as hung.")
-@output_options
+@output_options_in(*FORMATS, "html")
 def command(
     *,
     reference: str,

@@ -19,6 +19,9 @@ from parity.report import annotations, json
 PIPE_WIDTH = 160
 """Columns where the output is no terminal and COLUMNS is not set: wide enough that names are not broken."""
 
+FORMATS = ("text", "json", "junit", "sarif")
+"""In which every command can write its report."""
+
 NARROWEST = 60
 """Columns below which a table cannot be read."""
 
@@ -33,11 +36,16 @@ class Output:
     progress: bool
 
     def check(self) -> None:
-        """Refuses a file that cannot be written, before work is spent on what goes in it.
+        """Refuses a format that cannot be made or a file that cannot be written, before work is spent on it.
 
         Raises:
-            InputError: Its folder is missing or not writable, or it is a folder.
+            InputError: What makes the format is not installed; the file's folder is missing or not writable, or it is
+                a folder.
         """
+        if self.form == "html":
+            from parity.report.html.page import check_installed  # noqa: PLC0415 – other formats need none of it
+
+            check_installed()
         if self.file is None:
             return
         folder = self.file.absolute().parent
@@ -69,6 +77,8 @@ class Output:
         to_terminal = self.file is None and sys.stdout is not None and sys.stdout.isatty()
         if self.form == "json":
             text = json.render(command, report)
+        elif self.form == "html":
+            text = import_module(f"parity.report.html.{command}").render(command, report)
         elif self.form in others:
             text = others[self.form](command, report)
         elif self.form in {"junit", "sarif"}:
@@ -118,7 +128,7 @@ def _replace(path: Path, text: str) -> None:
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of `Output`, which the command is given as ``output``."""
-    return output_options_in("text", "json", "junit", "sarif")(command)
+    return output_options_in(*FORMATS)(command)
 
 
 def output_options_in(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -2,7 +2,7 @@
 
 import click
 
-from parity.cli.output import Output, output_options
+from parity.cli.output import FORMATS, Output, output_options_in
 from parity.errors import InputError
 
 
@@ -25,7 +25,7 @@ from parity.errors import InputError
 )
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option("--measure", is_flag=True, help="Check what is known of a target by running it, where it is installed.")
-@output_options
+@output_options_in(*FORMATS, "html")
 def command(
     *,
     paths: tuple[str, ...],

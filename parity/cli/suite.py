@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from parity.cli.output import Output, output_options, timeout_option
+from parity.cli.output import FORMATS, Output, output_options_in, timeout_option
 
 filtered = partial(click.option, multiple=True, metavar="NAME")
 
@@ -45,7 +45,7 @@ filtered = partial(click.option, multiple=True, metavar="NAME")
 @click.option(
     "--all", "everything", is_flag=True, help="Name every implementation in the findings, and show the notes."
 )
-@output_options
+@output_options_in(*FORMATS, "html")
 def command(
     *,
     adapters: tuple[str, ...],

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,12 @@ SAME_NARROW: Final = 0.02
 
 MOST_DEGREES: Final = 4
 """Degree up to which a function of no name is told as a polynomial."""
+
+FAR: Final = 6.0
+"""Greatest input of the sweep that the evidence shows: beyond, activations are 0 or straight lines."""
+
+SHOWN: Final = 121
+"""Inputs of the sweep that the evidence shows at most."""
 
 POWERS: Final = ("", " x", " x²", " x³", " x⁴")
 
@@ -246,7 +252,7 @@ def hypothesis(reference: Side | None, difference: Difference, framework: str = 
             "candidate": [site.name for site in theirs.chain.sites],
         },
         repair=None if reference is None else _repair(reference, difference),
-        evidence={"probe_max_abs": largest, "probe_worst_x": worst},
+        evidence={"probe_max_abs": largest, "probe_worst_x": worst} | _by_input(difference),
         edits=_edits(difference),
     )
 
@@ -280,6 +286,26 @@ def _apart(difference: Difference) -> tuple[float, float]:
         gap = np.nan_to_num(np.abs(ours.values - theirs.values), nan=0.0, posinf=0.0)
     at = int(np.argmax(gap >= (1 - SAME) * gap.max()))
     return float(gap[at]), float(sweep(ours.dtype)[at])
+
+
+def _by_input(difference: Difference) -> dict[str, Any]:
+    """As ``sweep``: some inputs, and how far the two are apart at each; nothing where that is not known."""
+    ours, theirs = difference.reference, difference.candidate
+    if ours.values is None or theirs.values is None or ours.dtype != theirs.dtype:
+        return {}
+    x = sweep(ours.dtype).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = theirs.values - ours.values
+    shown = np.flatnonzero((np.abs(x) <= FAR) & np.isfinite(error))
+    shown = shown[:: max(1, -(-shown.size // SHOWN))]
+    if not shown.size:
+        return {}
+    return {
+        "sweep": {
+            "x": [float(f"{one:.6g}") for one in x[shown]],
+            "error": [float(f"{one:.4g}") for one in error[shown]],
+        }
+    }
 
 
 def _fix(difference: Difference, framework: str) -> str:

@@ -59,7 +59,12 @@ class Cache:
 
 
 def _findings(body: Mapping[str, Any]) -> list[Finding]:
-    return [Finding(**one) for one in body["findings"]]
+    return [Finding(**{**one, "evidence": _numbers(one["evidence"])}) for one in body["findings"]]
+
+
+def _numbers(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Evidence with the numbers that JSON lacks, which stand in it as words."""
+    return {name: float(one) if one in ("nan", "inf", "-inf") else one for name, one in evidence.items()}
 
 
 def _key(model: ModelReference | tuple[Any, str], inputs: Any, options: CheckOptions) -> str | None:

@@ -54,6 +54,9 @@ STATUS: Final = {
 }
 """How a layer's status reads, and its colour."""
 
+GUILTY: Final = frozenset({"function", "rounding", "overflow"})
+"""Statuses of layers that differ by their own fault."""
+
 
 LEGEND: Final = (
     "inherited: how far the two runs are apart, in units of the tensor's spread; own error: what the",
@@ -74,7 +77,7 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
         timing: How long each part took, too.
     """
     out = console(colour=colour, width=width)
-    out.print(verdict_line(report.verdict, _headline(report)), soft_wrap=True)
+    out.print(verdict_line(report.verdict, headline(report)), soft_wrap=True)
     allowed = any(map(is_allowed, report.findings))
     _outputs(out, report.outputs, report.verdict, allowed=allowed)
     for number_, finding in enumerate(report.findings, 1):
@@ -91,7 +94,7 @@ def render(report: DiffReport, *, colour: bool, width: int, all_layers: bool = F
     return text_of(out)
 
 
-def _headline(report: DiffReport) -> str:
+def headline(report: DiffReport) -> str:
     """The summary; of a mismatch only what kinds there are, as the findings come next."""
     errors = [one for one in report.findings if one.severity == "error"]
     if report.verdict != "mismatch" or not errors:
@@ -110,26 +113,33 @@ def print_finding(out: Console, place: int, finding: Finding) -> None:
     colour = COLOURS.get(finding.severity, "")
     head = Text.assemble((f"{place}. {kind}", colour), "  ", plain(one_line(finding.message)))
     out.print(head, soft_wrap=True)
-    for side in ("reference", "candidate"):
-        where = finding.location.get(side)
-        if where:
-            out.print(plain(one_line(f"   {side}: {_where(where)}")), soft_wrap=True)
-    both = [one for one in (finding.expected, finding.observed) if one]
-    if both and not any(one in finding.message for one in both):
-        out.print(plain(f"   expected: {finding.expected or '–'}; observed: {finding.observed or '–'}"), soft_wrap=True)
-    if places := finding.evidence.get("places"):
-        count = finding.evidence["count"]
-        more = f" ({count} in all)" if count > len(places) else ""
-        out.print(plain(f"   places: {', '.join(places)}{more}"), soft_wrap=True)
-    evidence = _evidence(finding)
-    if evidence:
-        out.print(plain(f"   evidence: {evidence}"), soft_wrap=True)
-    if reproduction := finding.evidence.get("reproduction"):
-        out.print(plain(f"   reproduction: {reproduction}/run.py"), soft_wrap=True)
-    for impact in _impacts(finding):
-        out.print(plain(f"   impact: {impact}"), soft_wrap=True)
+    for name, said in facts_of(finding):
+        out.print(plain(f"   {name}: {said}"), soft_wrap=True)
     if finding.fix:
         out.print(Text.assemble(("   fix: ", "bold"), finding.fix), soft_wrap=True)
+
+
+def facts_of(finding: Finding) -> Iterator[tuple[str, str]]:
+    """What is known of a finding beside its message and its fix, each with a name."""
+    if "file" in finding.location:
+        yield "at", one_line(_where(finding.location))
+    for side in ("reference", "candidate"):
+        if where := finding.location.get(side):
+            yield side, one_line(_where(where))
+    both = [one for one in (finding.expected, finding.observed) if one]
+    if both and not any(one in finding.message for one in both):
+        yield "expected", f"{finding.expected or '–'}; observed: {finding.observed or '–'}"
+    places = finding.evidence.get("places")
+    if isinstance(places, Sequence):
+        count = finding.evidence["count"]
+        more = f" ({count} in all)" if count > len(places) else ""
+        yield "places", f"{', '.join(places)}{more}"
+    if evidence := _evidence(finding):
+        yield "evidence", evidence
+    if reproduction := finding.evidence.get("reproduction"):
+        yield "reproduction", f"{reproduction}/run.py"
+    for impact in _impacts(finding):
+        yield "impact", impact
 
 
 def _impacts(finding: Finding) -> Iterator[str]:
@@ -144,6 +154,9 @@ def _impacts(finding: Finding) -> Iterator[str]:
 def _where(place: Any) -> str:
     if isinstance(place, str):
         return place
+    if file := place.get("file"):
+        line = f":{place['line']}" if place.get("line") else ""
+        return f"{file}{line}" + (f", {place['path']}" if place.get("path") else "")
     tensor, site = place.get("tensor", ""), place.get("site", "")
     op = place.get("op", "")
     known = {op, module(place), f"{module(place)}/{op.rpartition('.')[2]}"}
@@ -221,7 +234,7 @@ def shown(layers: Sequence[LayerRow]) -> list[int]:
 
 
 def _guilty(layers: Sequence[LayerRow]) -> list[int]:
-    return [k for k, layer in enumerate(layers) if layer.status in {"function", "rounding", "overflow"}]
+    return [k for k, layer in enumerate(layers) if layer.status in GUILTY]
 
 
 def _layers(out: Console, layers: Sequence[LayerRow], *, all_layers: bool) -> None:
@@ -290,19 +303,24 @@ def _repair(out: Console, repair: Repair, *, allowed: bool) -> None:
 
 
 def _outputs(out: Console, rows: Sequence[OutputRow], verdict: Verdict, *, allowed: bool) -> None:
+    for said in output_lines(rows, verdict, allowed=allowed):
+        out.print(plain(said), soft_wrap=True)
+
+
+def output_lines(rows: Sequence[OutputRow], verdict: Verdict, *, allowed: bool = False) -> Iterator[str]:
+    """How far each output is off, and what a fixed tolerance would say of that."""
     honest = verdict == "pass" and not allowed
     for row in rows:
+        name = one_line(row.name)
         if row.relative is None or row.max_abs is None:
-            out.print(plain(f"output {one_line(row.name)}: not compared"))
+            yield f"output {name}: not compared"
         elif not math.isfinite(row.relative) or not math.isfinite(row.max_abs):
-            out.print(
-                plain(f"output {one_line(row.name)}: NaN or infinite on one side and not on the other"), soft_wrap=True
-            )
+            yield f"output {name}: NaN or infinite on one side and not on the other"
         else:
             off = f"{number(row.max_abs)} at most, {number(row.relative)} of its spread{_as_scores(row, honest=honest)}"
-            out.print(plain(f"output {one_line(row.name)}: off by {off}"), soft_wrap=True)
+            yield f"output {name}: off by {off}"
     if said := _tolerance(rows, verdict, honest=honest):
-        out.print(plain(said), soft_wrap=True)
+        yield said
 
 
 def _as_scores(row: OutputRow, *, honest: bool) -> str:
@@ -333,6 +351,14 @@ def _tolerance(rows: Sequence[OutputRow], verdict: Verdict, *, honest: bool) -> 
 
 
 def _coverage(out: Console, report: DiffReport) -> None:
+    for said in coverage_lines(report):
+        out.print(plain(said), soft_wrap=True)
+    for note in report.notes:
+        out.print(plain(f"note: {note}", "dim"), soft_wrap=True)
+
+
+def coverage_lines(report: DiffReport) -> Iterator[str]:
+    """How much of both models was compared, and the least that would have been seen."""
     coverage = report.coverage
     reasons = ", ".join(f"{count} by {name}" for name, count in coverage["aligned"].items() if name != "input")
     left = max(coverage["candidate_tensors"] - coverage["compared"] - coverage["untested"], 0)
@@ -340,14 +366,7 @@ def _coverage(out: Console, report: DiffReport) -> None:
     inside = f"; {counted(left, 'step')} of the candidate seen only through what comes of them" if left else ""
     untested = f"; {coverage['untested']} aligned but not compared" if coverage["untested"] else ""
     said = f"coverage: {counted(coverage['compared'], 'tensor')} compared of {all_of} (aligned {reasons or 'none'})"
-    out.print(plain(f"{said}{inside}{untested}"), soft_wrap=True)
-    _power(out, report)
-    for note in report.notes:
-        out.print(plain(f"note: {note}", "dim"), soft_wrap=True)
-
-
-def _power(out: Console, report: DiffReport) -> None:
-    """The least that would have been seen."""
+    yield f"{said}{inside}{untested}"
     swaps = report.power.get("activation_swaps") or []
     if swaps:
         weakest = min(swaps, key=lambda one: one.sigma)
@@ -357,14 +376,13 @@ def _power(out: Console, report: DiffReport) -> None:
             seen = "could not have been seen by these inputs alone: there the two are the same"
         elif len(swaps) > 1:
             seen += ", at the others by more"
-        out.print(plain(f"power: {counted(len(swaps), 'activation')} looked at; {swap} {seen}"), soft_wrap=True)
+        yield f"power: {counted(len(swaps), 'activation')} looked at; {swap} {seen}"
     visible = [(layer.visible, layer.reference) for layer in report.layers if layer.visible is not None]
     if visible:
         middle, (most, place) = statistics.median(value for value, _ in visible), max(visible)
         hidden = "; what is smaller is lost in the rounding there" if most > HIDES else ""
         said = f"power: another function shows from {number(middle)} of a tensor's size on at half of the tensors"
-        least = f"from {number(most)} on at the least telling one, {_brief(place)}{hidden}"
-        out.print(plain(f"{said}, {least}"), soft_wrap=True)
+        yield f"{said}, from {number(most)} on at the least telling one, {_brief(place)}{hidden}"
 
 
 def _proof(out: Console, proof: Proof) -> None:

@@ -124,13 +124,18 @@ def _table(page: _Page, files: Sequence[str], uses: Sequence[ActivationUse]) -> 
 
 
 def _row(use: ActivationUse, *, with_line: bool) -> tuple[str, ...]:
-    variant = use.variant or "unknown"
-    if use.parameters:
-        variant += "[" + ",".join(f"{name}={value:.6g}" for name, value in use.parameters.items()) + "]"
     where = cut(use.path or use.scope, 64)
     line = f":{use.line}" if use.line and with_line else ""
     value = "–" if use.value is None else cut(str(use.value), 40)
-    return f"{where}{line}", value, variant, use.basis, use.reason
+    return f"{where}{line}", value, computed(use), use.basis, use.reason
+
+
+def computed(use: ActivationUse) -> str:
+    """The function that an activation computes, with its parameters."""
+    variant = use.variant or "unknown"
+    if use.parameters:
+        variant += "[" + ",".join(f"{name}={value:.6g}" for name, value in use.parameters.items()) + "]"
+    return variant
 
 
 def _targets(page: _Page, report: ScanReport) -> Iterator[str]:

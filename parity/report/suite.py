@@ -111,7 +111,7 @@ def _defaults(out: Console, report: SuiteReport) -> None:
         table.add_column("when called as", overflow="fold")
         for name, apis in sorted(differing.items(), key=lambda item: (item[0] != "gelu", item[0])):
             label = name
-            for variant in _by_frequency(apis.values()):
+            for variant in by_frequency(apis.values()):
                 table.add_row(
                     plain(label, "bold"),
                     plain(variant or "unknown"),
@@ -125,6 +125,7 @@ def _defaults(out: Console, report: SuiteReport) -> None:
     out.print()
 
 
-def _by_frequency(variants: Iterable[str | None]) -> list[str | None]:
+def by_frequency(variants: Iterable[str | None]) -> list[str | None]:
+    """Each of them once, the most frequent first."""
     found = list(variants)
     return sorted(set(found), key=lambda variant: (-found.count(variant), variant or ""))

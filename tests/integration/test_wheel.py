@@ -32,6 +32,11 @@ def test_the_wheels_top_levels(tmp_path: Path, isolation: list[str]) -> None:
     tops = {name.partition("/")[0] for name in names}
     (info,) = {name for name in tops if name.endswith(".dist-info")}
     assert tops == {"parity", "parity_adapters", info}
-    assert {"parity/__init__.py", "parity_adapters/numpy/__init__.py", f"{info}/entry_points.txt"} <= set(names)
+    assert {
+        "parity/__init__.py",
+        "parity/report/html/templates/page.html",
+        "parity_adapters/numpy/__init__.py",
+        f"{info}/entry_points.txt",
+    } <= set(names)
     assert any(name.startswith(f"{info}/licenses/") for name in names)
     assert not [name for name in names if "__pycache__" in name or Path(name).name.lower().startswith("test_")]

@@ -8,7 +8,7 @@ import pytest
 
 from parity.align.alignment import Alignment, Pair
 from parity.align.layout import Layout
-from parity.diagnose.activation import Difference, compare, counterparts, differences, hypothesis
+from parity.diagnose.activation import FAR, SHOWN, Difference, compare, counterparts, differences, hypothesis
 from parity.diagnose.chains import Activation, Chain
 from parity.functions import Variant, variant
 from parity.functions.identify import identify
@@ -92,9 +92,15 @@ def test_what_is_told_of_a_difference() -> None:
     assert 'approximate="none"' in told.fix
     assert told.places == {"reference": ["site:gelu_erf"], "candidate": ["site:gelu_tanh"]}
     assert told.evidence["probe_max_abs"] == pytest.approx(4.7e-4, rel=0.01)
+    x, error = (np.asarray(told.evidence["sweep"][name]) for name in ("x", "error"))
+    assert 60 < x.size <= SHOWN
+    assert np.abs(x).max() <= FAR
+    exact = variant("gelu_tanh").value(x) - variant("gelu_erf").value(x)
+    np.testing.assert_allclose(error, exact, atol=1e-7)
     assert told.repair is None
     told = hypothesis(None, Difference(activation("mish"), activation("silu", recorded=True), math.nan, math.nan))
     assert "largest" not in told.message
+    assert "sweep" not in told.evidence
     assert "mish" in told.fix
     assert "reference's own" in hypothesis(None, compare(activation(""), activation("silu"))).fix
 

@@ -12,7 +12,7 @@ from parity.findings import Finding, Verdict
 from parity.jobs.diff_report import ALLOWED, DiffReport
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
-from parity.report.diff import MOST_GUILTY, render, shortened, shown
+from parity.report.diff import MOST_GUILTY, facts_of, render, shortened, shown
 
 
 def rows(*statuses: str) -> list[LayerRow]:
@@ -51,6 +51,12 @@ def rows(*statuses: str) -> list[LayerRow]:
 )
 def test_the_guilty_their_neighbours_and_the_worst_others(statuses: list[str], places: list[int]) -> None:
     assert shown(rows(*statuses)) == places
+
+
+def test_a_place_in_a_file_is_told_by_its_line() -> None:
+    location = {"file": "config.json", "line": 8, "path": "hidden_act", "candidate": {"file": "m.onnx", "path": "Erf"}}
+    found = Finding(rule="activation-variant", severity="error", message="m", location=location, evidence={"places": 6})
+    assert list(facts_of(found)) == [("at", "config.json:8, hidden_act"), ("candidate", "m.onnx, Erf")]
 
 
 # ---- the text
