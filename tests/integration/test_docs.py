@@ -73,6 +73,12 @@ def test_the_site_builds_without_a_broken_link_or_anything_from_the_network(docs
     assert [found for page in pages for found in loaded.findall(page.read_text())] == []
 
 
+def test_every_claim_names_a_test_that_there_is() -> None:
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs" / "claims.md").read_text())
+    assert len(named) > 15
+    assert [(file, name) for file, name in named if f"def {name}(" not in (ROOT / file).read_text()] == []
+
+
 def test_the_table_of_frameworks_tells_what_decides(tmp_path: Path) -> None:
     def row(name: str, identified: str, error: float, dtype: str = "float32") -> dict[str, object]:
         said = {"adapter": "onnxruntime", "implementation": name, "identified": identified, "regime": "dense"}
