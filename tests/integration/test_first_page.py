@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.slow
 def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
     page = PAGE.read_text()
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     blocks = [(page[: one.start()], one[2], dedent(one[3])) for one in BLOCK.finditer(page)]
     ran = 0
     for (before, language, text), (_, following, shown) in pairwise([*blocks, ("", "", "")]):
@@ -29,15 +29,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         for line in text.splitlines():
             if line.startswith("pip "):
                 continue
-            done = subprocess.run(  # noqa: S602 – typed as on the page
-                line,
-                shell=True,
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = subprocess.run(line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)  # noqa: S602
             expected = re.search(r"# exit code (\d)", line)
             assert done.returncode == int(expected[1] if expected else 0), f"{line}\n{done.stdout}{done.stderr}"
             said += done.stdout
