@@ -73,7 +73,7 @@ def _rule_list() -> str:
 
 def _rule(name: str, rule: Rule) -> str:
     known = ((findings.RULES, COMPARISONS), (findings.SCAN_RULES, "`parity scan`"))
-    found = " and of ".join(commands for names, commands in known if name in names)
+    found = ", and of ".join(commands for names, commands in known if name in names)
     sections = {
         "What it means": rule.meaning,
         "How it is detected": rule.detection,
