@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SEED   ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup suite test slow lint benchmark benchmark-diff exports corpus faults scan-accuracy wheel clean
+.PHONY: help setup suite test slow lint docs rosetta benchmark benchmark-diff exports corpus faults scan-accuracy wheel clean
 
 help:  ## Say what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,6 +34,15 @@ lint: $(READY)  ## Run the linters, the type checker and the import contracts.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)  ## Build the documentation in build/site.
+	$(BIN)/python scripts/make_docs.py
+	$(BIN)/mkdocs build --strict
+
+rosetta: $(READY)  ## Measure the table of activations across frameworks in the documentation anew.
+	mkdir -p build
+	$(BIN)/parity suite --format json --output build/suite.json
+	$(BIN)/python scripts/make_rosetta.py build/suite.json
 
 benchmark: $(READY)  ## Time the comparison and the suite side by side with their peers.
 	$(BIN)/python benchmarks/compare.py

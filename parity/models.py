@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from parity.discovery import discover
 from parity.errors import InputError
 
 PREFIXES: Final = {
@@ -33,7 +34,8 @@ SUFFIXES: Final = {
 
 FORMS: Final = (
     "A model is a file (.onnx, .pt2, .pt, .tflite, .keras, .jaxexport), a folder (SavedModel, Hugging Face, recorded "
-    "trace), or torch:FILE.py:NAME, jax:FILE.py:NAME, tf:FILE.py:NAME, hf:DIR."
+    "trace), or torch:FILE.py:NAME, jax:FILE.py:NAME, tf:FILE.py:NAME, hf:DIR. One of an adapter of your own begins "
+    "with that adapter's name and a colon."
 )
 
 
@@ -66,6 +68,8 @@ def model_reference(text: str) -> ModelReference:
         _check_file(text, prefix, rest)
         return ModelReference(text, PREFIXES[prefix])
     path = Path(text)
+    if not path.exists() and colon and prefix in discover():
+        return ModelReference(text, prefix)
     if not text or not path.exists():
         raise InputError(f"There is no file or folder '{text}'.", hint=FORMS)
     if path.is_dir():

@@ -6,37 +6,36 @@ from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import quote
 
-from parity.findings import Finding, to_json
+from parity.findings import SCAN_RULES, Finding, to_json
 from parity.report.annotations import place
+from parity.rules import RULES
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
-RULES: Final[Mapping[str, str]] = {
-    "activation-variant": "A graph computes another function than its config says.",
-    "config-conflict": "Two fields for the same activation disagree, or a key stands twice.",
-    "config-unknown-activation": "A field names no activation that is known.",
-    "config-ignored-field": "A field that nothing reads.",
-    "target-differs": "A deployment target computes another function than the model.",
-    "optimizer-risk": "A setting of the runtime would change what the graph computes.",
-    "unreadable": "A file that cannot be read.",
+UNREADABLE: Final = "unreadable"
+"""The rule of files that cannot be read, which are no findings elsewhere."""
+
+SUMMARIES: Final[Mapping[str, str]] = {
+    **{name: rule.summary for name, rule in RULES.items()},
+    UNREADABLE: "A file that cannot be read.",
 }
-"""What each rule of a scan is about; other rules are called by their names."""
+"""What each rule is about."""
 
 
 def render(command: str, report: Any) -> str:  # noqa: ARG001 – as for JSON
     """The findings of a report, and of a scan the files that could not be read."""
     unreadable = [
-        Finding(rule="unreadable", severity="error", message=one["message"], fix=one["hint"], location=one)
+        Finding(rule=UNREADABLE, severity="error", message=one["message"], fix=one["hint"], location=one)
         for one in report.coverage.get("unreadable", ())
     ]
     findings = [*report.findings, *unreadable]
-    rules = list(dict.fromkeys([*RULES, *(one.rule for one in findings)]))
+    rules = list(dict.fromkeys([*SCAN_RULES, UNREADABLE, *(one.rule for one in findings)]))
     run = {
         "tool": {
             "driver": {
                 "name": "framework-parity",
                 "version": version("framework-parity"),
-                "rules": [{"id": name, "shortDescription": {"text": RULES.get(name, name)}} for name in rules],
+                "rules": [{"id": name, "shortDescription": {"text": SUMMARIES[name]}} for name in rules],
             }
         },
         "columnKind": "unicodeCodePoints",

@@ -5,11 +5,14 @@ transformers 5.24 on a CPU. What needs no framework – values, differences and 
 tests/unit/functions/test_known_facts.py.
 """
 
+import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from parity.findings import Finding
+from parity.jobs.scan import scan
 from parity.jobs.suite import SuiteReport, suite
 
 IMPLEMENTATIONS = {
@@ -116,6 +119,12 @@ def test_claim_11_one_plus_erf_loses_the_negative_tail_and_erfc_keeps_it(reports
     kept = evidence(report, "0.5*x*erfc(-x/sqrt(2)) (math.erfc)", "loses_the_tail")
     assert -6 < lost["float32"]["x"] < -5
     assert "float32" not in kept
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3"])
+def test_claim_13_llama_and_qwen_have_no_gelu(model_type: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert [(use.field, use.variant) for use in scan(tmp_path).activations] == [("hidden_act", "silu")]
 
 
 def test_claim_15_gelu_and_gelu_new_differ(reports: dict[str, SuiteReport]) -> None:

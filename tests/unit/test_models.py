@@ -42,6 +42,14 @@ def test_folders_by_what_is_in_them(here: Path, marks: list[str], adapter: str) 
     assert found.is_trace == (not adapter)
 
 
+def test_a_prefix_may_be_the_name_of_an_adapter(here: Path, offer) -> None:
+    with pytest.raises(InputError, match="There is no file or folder 'outside:m'"):
+        model_reference("outside:m")
+    offer("outside")
+    found = model_reference("outside:m")
+    assert (found.text, found.adapter) == ("outside:m", "outside")
+
+
 @pytest.mark.parametrize("prefix", ["torch", "jax", "tf", "tensorflow"])
 def test_names_in_python_files(here: Path, prefix: str) -> None:
     (here / "m.py").touch()

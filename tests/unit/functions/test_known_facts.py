@@ -3,12 +3,14 @@
 Each was computed once to 50 digits; the tests find them again from the registry alone.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parity.dtypes import FLOAT_DTYPES
 from parity.functions import Variant, variant
 
 Float64 = NDArray[np.float64]
@@ -100,3 +102,18 @@ def test_negative_tail_of_the_derivative() -> None:
     assert far[0] == pytest.approx(-6.3e-11, abs=5e-13)
     assert far[1] == 0
     assert far[2] == pytest.approx(1.0, abs=2e-11)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "constant", "change"), [("float16", 0.044708251953125, 3.8e-6), ("bfloat16", 0.044677734375, 2.1e-5)]
+)
+def test_the_constant_of_the_tanh_form_rounded_to_16_bits(dtype: str, constant: float, change: float) -> None:
+    assert float(np.float64(0.044715).astype(FLOAT_DTYPES[dtype])) == constant
+    x = np.array([-2.0])
+    moved = TANH.value(x, constants={"cubic": constant}) - TANH.value(x)
+    assert abs(moved[0]) == pytest.approx(change, rel=0.05)
+
+
+def test_erf_of_python_does_not_overflow() -> None:
+    assert [math.erf(x) for x in (10, 1e308)] == [1, 1]
+    assert math.erfc(30) == 0

@@ -83,6 +83,13 @@ def test_junit_of_other_verdicts(verdict: str, child: str) -> None:
     assert [one.tag for one in case] == [child]
 
 
+def test_sarif_says_what_a_rule_is_about() -> None:
+    (run,) = json.loads(sarif.render("diff", report("mismatch", FINDING)))["runs"]
+    said = {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert said["weights"] == "A weight is not the reference's."
+    assert said["unreadable"] == "A file that cannot be read."
+
+
 def test_sarif_has_the_source_line_of_a_diff() -> None:
     (run,) = json.loads(sarif.render("diff", report("mismatch", FINDING)))["runs"]
     (result,) = run["results"]
