@@ -237,6 +237,8 @@ class Prober:
         if whole is None or whole.variant is not None:
             return whole
         for chain in left:
+            if chain.sites[0] not in whole.chain.sites:  # it begins before one that could be evaluated
+                continue
             inner = self.probe(chain)
             if inner is not None and inner.variant is not None and self._affine_rest(whole, inner):
                 return inner

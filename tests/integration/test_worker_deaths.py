@@ -184,6 +184,8 @@ def test_of_two_sides_that_fail_one_is_told(files: Path) -> None:
 def test_an_end_while_both_sides_are_at_work_leaves_nothing(files: Path, tmp_path: Path, how: str) -> None:
     pytest.importorskip("torch")
     command = ["diff", f"torch:{files}/slow.py:build", f"torch:{files}/slow.py:build", "--no-progress"]
+    number = getattr(signal, how)
+    before = signal.signal(number, signal.SIG_DFL)  # a child inherits what a background job or `nohup` ignores
     process = subprocess.Popen(
         [sys.executable, "-m", "parity", *command],
         cwd=tmp_path,
@@ -191,11 +193,12 @@ def test_an_end_while_both_sides_are_at_work_leaves_nothing(files: Path, tmp_pat
         text=True,
         env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
     )
+    signal.signal(number, before)
     end = time.monotonic() + 60
     while not (tmp_path / "slow").exists():
         assert time.monotonic() < end
         time.sleep(0.05)
-    process.send_signal(getattr(signal, how))
+    process.send_signal(number)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "Traceback" not in said
