@@ -56,9 +56,13 @@ def functional(file: str, built: set[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for owner in _used(_tree(file), built):
         texts = _texts(owner)
+        squared: set[ast.AST] = set()
         for call in (one for one in ast.walk(owner) if isinstance(one, ast.Call)):
             variant = _called(call, texts)
-            if variant:
+            if ast.unparse(call.func) == "torch.square" and isinstance(call.args[0], ast.Call):
+                variant = "relu2" if _called(call.args[0], texts) == "relu" else ""
+                squared.add(call.args[0])
+            if variant and call not in squared:
                 found[variant].append(f"{owner.name} ({Path(file).name}:{call.lineno})")
     return found
 

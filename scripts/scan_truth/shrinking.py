@@ -57,6 +57,9 @@ IMAGES: Final = frozenset({"image_size", "img_size"})
 VOCABULARY: Final = 1024
 """Tokens that are left."""
 
+LAYER_TYPES: Final = {"layer_types": 1, "layers_block_type": 2}
+"""Lists of what each layer is, and how many of each stay: where weights are shared, two share them."""
+
 MOST_EXPERTS: Final = 16
 
 
@@ -161,7 +164,7 @@ class _Rules:
         values: All of them.
         tokens: New numbers of tokens by the old ones.
         depth: Layers that there were; 0 where lists are not cut.
-        kept: Layers that stay: the first of each type, and the first ones.
+        kept: Layers that stay: the first ones of each type, and the first ones.
     """
 
     how: Shrink
@@ -172,10 +175,11 @@ class _Rules:
 
     def __post_init__(self) -> None:
         self.depth = _depth(self.values)
-        types = self.values.get("layer_types")
-        first: list[int] = []
-        if isinstance(types, list) and len(types) == self.depth:
-            first = [types.index(one) for one in dict.fromkeys(types)]
+        first: set[int] = set()
+        for name, count in LAYER_TYPES.items():
+            types = self.values.get(name)
+            if isinstance(types, list) and len(types) == self.depth:
+                first |= {at for at, one in enumerate(types) if types[:at].count(one) < count}
         rest = [at for at in range(self.depth) if at not in first]
         self.kept = sorted([*first, *rest[: max(0, self.how.layers - len(first))]])
 
