@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 import numpy as np
 
@@ -47,8 +47,12 @@ LARGE = 2**18
 EXCHANGE = "PARITY_EXCHANGE"
 """Environment variable that names the folder in which worker and parent hand over large arrays."""
 
-MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_", str(2**20)
-"""Has glibc map blocks from this size on by themselves, whatever it freed before; it would keep much that is free."""
+MALLOC: Final = {"MALLOC_MMAP_THRESHOLD_": str(2**24), "MALLOC_TRIM_THRESHOLD_": str(2**26)}
+"""Has glibc use memory again that was freed, as that of most tensors is, and give back what is more than some of it.
+
+To get pages anew costs about as much as to compute what comes into them; to keep all that was ever freed, as glibc does
+by itself, would have a worker grow with the depth of its model. Blocks from the first size on are pages of their own.
+"""
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 """Environment variable of the one folder among a framework's temporary files that is worth keeping: compiled code."""
@@ -160,8 +164,8 @@ class Worker:
         threads: Threads that the framework's own libraries may use.
         timeout: Seconds to wait for each message before the worker counts as hung.
         python: The interpreter to run; that of another environment for a side that cannot share this one.
-        lean: Whether it is to leave nothing behind: large memory goes back to the system as soon as it is free, at the
-            cost of getting it anew, and temporary files go where they are removed when it ends.
+        lean: Whether it is to leave nothing behind: most memory goes back to the system when it is free, and temporary
+            files go where they are removed when it ends.
     """
 
     def __init__(
@@ -185,8 +189,7 @@ class Worker:
         self._exchange = tempfile.TemporaryDirectory(prefix="parity-exchange-", ignore_cleanup_errors=True)
         environment = os.environ | {name: str(threads) for name in THREAD_VARIABLES} | {EXCHANGE: self._exchange.name}
         if lean:
-            environment.setdefault(*MMAP_THRESHOLD)
-            environment.setdefault(CACHE, _compile_cache())
+            environment = {**MALLOC, CACHE: _compile_cache(), **environment}
             environment["TMPDIR"] = self._exchange.name
         try:
             self._process = subprocess.Popen(  # noqa: S603 – our own interpreter and module

@@ -1,12 +1,17 @@
 """Pairs by value: tensors that hold the same numbers, in whatever order, up to a small error."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from parity.adapter import Array
 from parity.align.alignment import CONFIDENCE, Alignment, Pair
 from parity.align.layout import Layout, find_layout
 from parity.align.view import GraphView
+from parity.trace.signature import Signatures
+from parity.trace.store import TensorEntry
 
 LIMIT: Final = 0.02
 """Distance up to which two tensors may be the same: errors of a wrong activation are below it, other tensors above."""
@@ -30,21 +35,46 @@ def align_by_value(reference: GraphView, candidate: GraphView, alignment: Alignm
         alignment: Taken up and added to.
         limit: Greatest distance.
     """
-    open_by_count = defaultdict(list)
+    by_count = defaultdict(list)
     for name in reference.computed():
         if name not in alignment.of_reference and _telling(reference, name):
-            open_by_count[reference.trace.tensors[name].signature.count].append(name)
+            by_count[reference.trace.tensors[name].signature.count].append(name)
+    alike = {count: _Alike(reference, names) for count, names in by_count.items()}
     added = 0
     for wanted in (STRICT, limit):
         for name in candidate.computed():
-            if name in alignment.of_candidate or not _telling(candidate, name):
+            entry = candidate.trace.tensors[name]
+            group = alike.get(entry.signature.count)
+            if group is None or name in alignment.of_candidate or not _telling(candidate, name):
                 continue
-            near = open_by_count.get(candidate.trace.tensors[name].signature.count, [])
-            pair = _nearest(
-                reference, candidate, name, [one for one in near if one not in alignment.of_reference], wanted
-            )
+            pair = _nearest(reference, candidate, name, group.nearest(entry, alignment, wanted), wanted)
             added += pair is not None and alignment.add(pair)
     return added
+
+
+class _Alike:
+    """Tensors of the reference that are of one size, by their signatures.
+
+    Args:
+        view: The reference's trace.
+        names: Of the tensors.
+    """
+
+    def __init__(self, view: GraphView, names: Sequence[str]) -> None:
+        self._names = names
+        entries = [view.trace.tensors[name] for name in names]
+        self._whole = [entry.whole for entry in entries]
+        self._signatures = Signatures([entry.signature for entry in entries])
+
+    def nearest(self, entry: TensorEntry, alignment: Alignment, limit: float) -> list[str]:
+        """The `MOST` that are likest to one of the candidate's and not paired yet, the likest first."""
+        far = self._signatures.distances(entry.signature)
+        fits = [
+            (far[k], self._names[k])
+            for k in np.flatnonzero(far <= 5 * limit).tolist()
+            if self._whole[k] == entry.whole and self._names[k] not in alignment.of_reference
+        ]
+        return [name for _, name in sorted(fits)[:MOST]]
 
 
 def _telling(view: GraphView, name: str) -> bool:
@@ -56,16 +86,10 @@ def _telling(view: GraphView, name: str) -> bool:
 def _nearest(reference: GraphView, candidate: GraphView, name: str, names: list[str], limit: float) -> Pair | None:
     """The pair of a candidate's tensor with the nearest of the reference's tensors ``names``."""
     entry = candidate.trace.tensors[name]
-    like = []
-    for one in names:
-        other = reference.trace.tensors[one]
-        far = entry.signature.distance(other.signature)
-        if far <= 5 * limit and entry.whole == other.whole:
-            like.append((far, one))
     found: list[tuple[float, bool, int, str, Layout]] = []
     numbers: Array | None = None
     site = candidate.site_of(name)
-    for _, one in sorted(like)[:MOST]:
+    for one in names:
         numbers = candidate.trace.array(name) if numbers is None else numbers
         fit = find_layout(reference.trace.array(one), numbers, 0.0 if entry.whole else limit)
         if fit is not None:

@@ -17,12 +17,21 @@ from numpy.typing import NDArray
 from parity.adapter import Array
 from parity.compare import native
 from parity.compare.local import bulk_limit, dot
+from parity.dtypes import FLOAT_DTYPES
 
 SAMPLES: Final = 512
 """Elements by which an arrangement is tried."""
 
 BLOCK: Final = 1 << 15
 """Elements at a time: a block's arrays stay in the processor's cache."""
+
+FEW: Final = 32
+"""Elements by which it is told that an arrangement does not come near."""
+
+OFF: Final = 16.0
+"""Distances, in units of the greatest that is allowed, from which an element is off: far more than where one fits."""
+
+FLOATS: Final = frozenset(FLOAT_DTYPES.values())
 
 MOST_AXES: Final = 5
 """Axes of more than one element up to which every order is tried."""
@@ -84,8 +93,13 @@ class Layout:
         return f"axes {', '.join(map(str, self.axes))}"
 
 
-def arrangements(source: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Layout]:
+@cache
+def arrangements(source: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Layout, ...]:
     """Layouts that could map a tensor of shape ``source`` to one of ``shape``, plain ones first."""
+    return tuple(_arrangements(source, shape))
+
+
+def _arrangements(source: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Layout]:
     if math.prod(source) != math.prod(shape):
         return
     yield Layout.reshaped(source, shape)
@@ -125,7 +139,10 @@ def find_layout(reference: Array, candidate: Array, limit: float) -> tuple[Layou
     The distance is that of `SAMPLES` elements: the root mean square of the difference over the spread of the reference.
     """
     best: tuple[Layout, float] | None = None
+    glance = _Glance.of(reference, candidate, limit)
     for layout in arrangements(reference.shape, candidate.shape):
+        if glance is not None and glance.is_far(layout):
+            continue
         gap = sampled_distance(layout, reference, candidate)
         if gap <= limit and (best is None or gap < best[1]):
             best = layout, gap
@@ -200,10 +217,45 @@ def sampled_distance(layout: Layout, reference: Array, candidate: Array) -> floa
     return distance(_pick(layout, reference, places), candidate.reshape(-1)[places])
 
 
+@dataclass(frozen=True, slots=True)
+class _Glance:
+    """A look at a few elements, which is enough to tell most arrangements that do not fit: most elements are off.
+
+    Attributes:
+        reference: The tensor that is arranged.
+        places: Flat places in the candidate.
+        numbers: What it has there, float64.
+        near: Difference from which an element is off.
+    """
+
+    reference: Array
+    places: NDArray[np.intp]
+    numbers: NDArray[np.float64]
+    near: float
+
+    @classmethod
+    def of(cls, reference: Array, candidate: Array, limit: float) -> "_Glance | None":
+        """None for what is not of floating-point numbers."""
+        if not all(array.dtype in FLOATS and array.size for array in (reference, candidate)):
+            return None
+        places = _places(candidate.size)
+        some = reference.reshape(-1)[_places(reference.size)].astype(np.float64)
+        spread = float(np.std(some[np.isfinite(some)])) if np.isfinite(some).any() else 0.0
+        few = places[:FEW]
+        return cls(reference, few, candidate.reshape(-1)[few].astype(np.float64), OFF * limit * spread)
+
+    def is_far(self, layout: Layout) -> bool:
+        """Whether most of the elements are off in this arrangement."""
+        ours = _pick(layout, self.reference, self.places).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            off = np.abs(ours - self.numbers) > self.near
+        return bool(2 * np.count_nonzero(off) > off.size)
+
+
 @cache
 def _places(size: int) -> NDArray[np.intp]:
     if size <= SAMPLES:
-        return np.arange(size)
+        return np.random.default_rng(0).permutation(size)
     return np.random.default_rng(0).integers(0, size, SAMPLES)
 
 

@@ -213,7 +213,8 @@ def bulk_limit(z: Array) -> float:
     sample = sample[np.isfinite(sample) & (sample > 0)]
     if not sample.size:
         return math.inf
-    limit = FILLED * float(np.quantile(sample, LOWER))
+    lower = int(LOWER * sample.size)
+    limit = FILLED * float(np.partition(sample, lower)[lower])
     return limit if float(sample.max()) > limit else math.inf
 
 

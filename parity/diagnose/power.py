@@ -31,7 +31,7 @@ NEIGHBOURS: Final = {
 SEEN: Final = 6.0
 """Standard deviations from which on a swap would have been seen."""
 
-LOOKED_AT: Final = 65_536
+LOOKED_AT: Final = 8192
 """Inputs of an activation at most that are looked at."""
 
 

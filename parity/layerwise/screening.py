@@ -5,8 +5,10 @@ candidate is no farther from that than the twin is, its function is the referenc
 the rounding of one do not cancel at every element. The close look has the candidate in float64 too.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 from parity.align.alignment import Alignment
@@ -23,8 +25,11 @@ NEAR: Final = 2.0
 NEAR_AT_MOST: Final = 8.0
 """Likewise for the largest single error, over the twin's largest."""
 
-BATCH: Final = 8
+BATCH: Final = 4
 """Regions that one side's worker does at a time; meanwhile the other side's does those before."""
+
+AHEAD: Final = 3
+"""Batches that the candidate's worker has done at most before the reference's has."""
 
 Tick = Callable[[int, int], None]
 
@@ -59,7 +64,8 @@ def _screened(measurer: Measurer, regions: Sequence[Region], tick: Tick, watch: 
     teacher, pupil = measurer.teacher, measurer.pupil
     assert teacher is not None and pupil is not None  # noqa: S101, PT018 – asked before
     folder = measurer.candidate.trace.folder
-    tasks = [(k, region, str(folder / f"forced-{k}")) for k, region in enumerate(regions)]
+    # The files are few, and written over: fresh pages cost more than what most operators compute.
+    tasks = [(k, region, str(folder / f"forced-{k % (BATCH * (AHEAD + 1))}")) for k, region in enumerate(regions)]
     found: dict[int, Layer] = {}
 
     def measure(batch: Sequence[tuple[int, Region, str]]) -> None:
@@ -73,18 +79,18 @@ def _screened(measurer: Measurer, regions: Sequence[Region], tick: Tick, watch: 
 
     apart = Side.apart(teacher, pupil)
     pool = ThreadPoolExecutor(1)
-    waiting: list[Future[None]] = []
+    waiting: deque[Future[None]] = deque()
     try:
         for start in range(0, len(tasks), BATCH):
             batch = tasks[start : start + BATCH]
+            if len(waiting) > AHEAD:
+                waiting.popleft().result()
             with watch("candidate, forced"):
                 pupil.force([{**measurer.request(region, candidate=True), "file": file} for _, region, file in batch])
             if not apart:
                 measure(batch)
                 continue
             waiting.append(pool.submit(measure, batch))
-            for one in [one for one in waiting if one.done()]:
-                one.result()
         for one in waiting:
             one.result()
     except KeyboardInterrupt:
@@ -92,6 +98,8 @@ def _screened(measurer: Measurer, regions: Sequence[Region], tick: Tick, watch: 
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        for file in {file for _, _, file in tasks}:
+            Path(file).unlink(missing_ok=True)
     return found
 
 

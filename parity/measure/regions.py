@@ -32,11 +32,12 @@ def force(
     Args:
         adapter: Of this worker.
         token: Of the session.
-        regions: As `parity.measure.session.evaluate_regions` takes them, each with ``file``, where its output is to go.
+        regions: As `parity.measure.session.evaluate_regions` takes them, each with ``file``, where its output is to go,
+            in the place of what is there.
     """
     session = session_of(token)
     for region in regions:
-        write_shard(Path(region["file"]), {FORCED: _evaluated(session, region, "native")})
+        write_shard(Path(region["file"]), {FORCED: _evaluated(session, region, "native")}, over=True)
         yield Message({})
 
 
@@ -56,7 +57,7 @@ def measure(
         adapter: Of this worker, the reference's.
         token: Of the session.
         regions: As `parity.measure.session.evaluate_regions` takes them, each with ``forced`` (the file that `force`
-            wrote, which is removed), ``dtype`` (in which both are meant to be computed), ``twin`` (the precision in
+            wrote), ``dtype`` (in which both are meant to be computed), ``twin`` (the precision in
             which the reference's region is to be the twin; None for its recorded numbers), ``layout`` (to the
             candidate's), ``recorded`` and ``free`` (the tensor of the reference's and of the candidate's free run).
     """
@@ -65,7 +66,7 @@ def measure(
         layout = Layout.of(region["layout"])
         ours, theirs = layout.apply(recorded(region["recorded"])), recorded(region["free"])
         found: dict[str, Any] = {"propagated": distance(ours, theirs)}
-        made = _taken(Path(region["forced"]))
+        made = Shard(Path(region["forced"])).read(FORCED)
         if ours.dtype.kind in "iub":
             found["unequal"] = float(np.mean(made.reshape(ours.shape) != ours)) if ours.size else 0.0
         else:
@@ -84,10 +85,3 @@ def measure(
 def _evaluated(session: Session, region: Mapping[str, Any], precision: str) -> Array:
     given = {name: moved(source) for name, source in region["given"].items()}
     return np.asarray(session.evaluate(region["sites"], given, [region["wanted"]], precision)[region["wanted"]])
-
-
-def _taken(file: Path) -> Array:
-    """What `force` left in a file, which is removed."""
-    made = Shard(file).read(FORCED)
-    file.unlink()
-    return made

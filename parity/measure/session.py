@@ -72,7 +72,8 @@ def trace(
     for (_, array), tensor in zip(given.items(), ends.inputs.values(), strict=False):
         writer.add(tensor, array)
     versions = {adapter.name: dict(adapter.versions())}
-    writer.finish(ends, session.weights(), {**facts, "versions": versions, "input_hash": input_hash(given)})
+    made = writer.finish(ends, session.weights(), {**facts, "versions": versions, "input_hash": input_hash(given)})
+    _traces[folder] = made
     yield Message({"sites": len(writer.sites)})
 
 
@@ -196,9 +197,9 @@ def named_arrays(names: Sequence[str], arrays: Mapping[str, Array]) -> dict[str,
 
 
 def trace_of(folder: str) -> Trace:
-    """The trace in a folder, read once."""
+    """The trace in a folder, read once; it was checked where it was made or named."""
     if folder not in _traces:
-        _traces[folder] = read_trace(Path(folder))
+        _traces[folder] = read_trace(Path(folder), checked=True)
     return _traces[folder]
 
 

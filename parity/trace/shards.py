@@ -103,8 +103,15 @@ class Shard:
         return found
 
 
-def write_shard(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes a safetensors file: the length of the header, the header in JSON, the bytes of each array."""
+def write_shard(path: Path, arrays: Mapping[str, Array], *, over: bool = False) -> None:
+    """Writes a safetensors file: the length of the header, the header in JSON, the bytes of each array.
+
+    Args:
+        path: Where to.
+        arrays: By name.
+        over: Whether to write over what the file holds, so that no other pages are taken; it never gets shorter, and
+            what is behind the last array is of no meaning.
+    """
     header, offset = {}, 0
     for name, array in arrays.items():
         end = offset + array.nbytes
@@ -112,7 +119,7 @@ def write_shard(path: Path, arrays: Mapping[str, Array]) -> None:
         offset = end
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
-    with path.open("wb") as file:
+    with path.open("r+b" if over and path.exists() else "wb") as file:
         file.write(len(head).to_bytes(8, "little"))
         file.write(head)
         for array in arrays.values():

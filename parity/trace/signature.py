@@ -1,11 +1,12 @@
 """A few numbers of a tensor that do not depend on the order of its elements, by which counterparts are looked for."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.adapter import Array
 from parity.compare import native
@@ -52,6 +53,27 @@ class Signature:
             return float("inf")
         unit = max(self.spread, other.spread) or max(abs(self.mean), abs(other.mean)) or 1.0
         return max(abs(self.mean - other.mean), abs(self.rms - other.rms)) / unit
+
+
+class Signatures:
+    """Many signatures as columns, to be held against one at a time.
+
+    Args:
+        many: Of tensors of one number of elements.
+    """
+
+    def __init__(self, many: Sequence[Signature]) -> None:
+        columns = np.array([(one.finite, one.mean, one.rms, one.spread) for one in many], np.float64).reshape(-1, 4)
+        self._finite, self._mean, self._rms, self._spread = columns.T
+
+    def distances(self, one: Signature) -> NDArray[np.float64]:
+        """`Signature.distance` of each; they have as many elements as ``one``."""
+        unit = np.maximum(self._spread, one.spread)
+        size = np.maximum(np.abs(self._mean), abs(one.mean))
+        unit = np.where(unit > 0, unit, np.where(size > 0, size, 1.0))
+        far: NDArray[np.float64] = np.maximum(np.abs(self._mean - one.mean), np.abs(self._rms - one.rms)) / unit
+        far[self._finite != one.finite] = np.inf
+        return far
 
 
 def signature(array: Array) -> Signature:

@@ -159,7 +159,11 @@ def test_the_linear_step_before_the_fast_paths_activation_changes_no_number(dtyp
     with np.errstate(invalid="ignore"):  # ml_dtypes looks at signalling NaNs in float32
         x = x[~np.isnan(x)]
     relu = by_name()["torch._addmm_activation[use_gelu=False]"](x)
-    assert np.array_equal(relu, by_name()["torch.nn.functional.relu"](x))
+    exact = by_name()["torch.nn.functional.relu"](x)
+    # Processors that multiply bfloat16 themselves (AVX512-BF16) take and make zero in the place of a subnormal number.
+    subnormal = np.abs(x.astype(np.float64)) < float(ml_dtypes.finfo(x.dtype).smallest_normal)
+    assert np.array_equal(relu[~subnormal], exact[~subnormal])
+    assert np.all((relu == exact) | (relu == 0))
 
 
 def test_encoder_layers_fast_path_is_exact_gelu_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

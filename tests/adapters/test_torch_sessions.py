@@ -20,7 +20,9 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 
-from parity_adapters.torch import adapter  # noqa: E402
+from parity.dtypes import any_dtype  # noqa: E402
+from parity_adapters.torch import adapter, evaluation  # noqa: E402
+from parity_adapters.torch.arrays import borrowed, to_numpy  # noqa: E402
 from parity_adapters.torch.fused import FUSED  # noqa: E402
 from parity_adapters.torch.layout import layout  # noqa: E402
 
@@ -618,3 +620,63 @@ def test_an_exported_program_with_objects_among_its_constants_is_refused_unread(
         archive.writestr(f"model/data/constants/{name}", b"")
     with pytest.raises(InputError, match="could run code"):
         adapter.open(str(path), {})
+
+
+class Lookup(nn.Module):
+    """Rows of a weight, and of numbers that are made, picked by the same operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 6)
+
+    def forward(self, ids):
+        rows = self.table(ids) / 3
+        return torch.index_select(self.table.weight, 0, ids), torch.index_select(rows, 0, ids % 4)
+
+
+def test_of_a_table_only_what_is_looked_up_is_cast(monkeypatch) -> None:
+    ids = np.array([3, 1, 49, 0, 3])
+    with adapter.open(Lookup(), {}) as session:
+        sites, _, ends = traced(session, {"ids": ids})
+        outputs = list(ends.outputs.values())
+        cast, sizes = evaluation._cast, []
+
+        def watched(tensor, dtype):
+            sizes.append(tensor.numel())
+            return cast(tensor, dtype)
+
+        monkeypatch.setattr(evaluation, "_cast", watched)
+        names = [site.name for site in sites]
+        made = session.evaluate(names, {next(iter(ends.inputs.values())): ids}, outputs, "float64")
+        table = next(np.asarray(array) for array in session.weights().values() if np.asarray(array).size == 300)
+    assert max(sizes) < table.size
+    wide = table.astype(np.float64)
+    np.testing.assert_array_equal(made[outputs[0]], wide[ids])
+    np.testing.assert_array_equal(made[outputs[1]], (wide[ids] / 3)[ids % 4])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool", "bfloat16"])
+def test_an_array_is_lent_where_it_can_be(dtype: str) -> None:
+    array = np.arange(-6, 6).reshape(3, 4).astype(any_dtype(dtype))
+    for shown in (array, array.T, array[::2], array[:, ::-1], array[:0], array[1:2, 2]):
+        np.testing.assert_array_equal(to_numpy(borrowed(shown)), shown)
+    assert np.shares_memory(to_numpy(borrowed(array)), array)
+    array.flags.writeable = False
+    assert not np.shares_memory(to_numpy(borrowed(array)), array), "PyTorch knows no memory that is only to be read"
+
+
+@pytest.mark.parametrize("precision", ["native", "float64"])
+def test_an_operator_that_writes_in_place_leaves_what_it_is_given(precision: str) -> None:
+    def function(x):
+        y = x * 2
+        y += 1
+        return y.relu_()
+
+    with adapter.open(function, {}) as session:
+        sites, _, _ = traced(session, {"x": floats(3, 4)})
+        last = sites[-1]
+        given = {name: floats(3, 4) for name in last.inputs}
+        before = {name: array.copy() for name, array in given.items()}
+        session.evaluate([last.name], given, [last.outputs[0]], precision)
+    for name, array in given.items():
+        np.testing.assert_array_equal(array, before[name])

@@ -191,7 +191,7 @@ def test_a_worker_answers_call_after_call(jobs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lean", "own", "found"), [(False, None, None), (True, None, str(2**20)), (True, "65536", "65536")]
+    ("lean", "own", "found"), [(False, None, None), (True, None, str(2**24)), (True, "65536", "65536")]
 )
 def test_a_lean_worker_gives_large_memory_back(jobs: str, monkeypatch, lean: bool, own, found) -> None:
     name = "MALLOC_MMAP_THRESHOLD_"

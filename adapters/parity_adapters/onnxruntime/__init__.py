@@ -6,6 +6,7 @@ as it is deployed, and followed through the graph that the optimiser makes of it
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,7 @@ class OnnxRuntimeAdapter:
 
     def versions(self) -> Mapping[str, str]:
         """Versions by distribution name; ONNX Runtime under the name of each of its distributions that is installed."""
-        names = {distribution.name.lower().replace("_", "-") for distribution in metadata.distributions()}
-        return {name: metadata.version(name) for name in _DISTRIBUTIONS if name in names}
+        return _versions()
 
     def activations(self) -> Iterable[Implementation]:
         """Every implementation; no session is made before one is called."""
@@ -57,6 +57,12 @@ class OnnxRuntimeAdapter:
         from parity_adapters.onnxruntime.mending import mend
 
         return mend(model, edits, file)
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    names = {distribution.name.lower().replace("_", "-") for distribution in metadata.distributions()}
+    return {name: metadata.version(name) for name in _DISTRIBUTIONS if name in names}
 
 
 adapter = OnnxRuntimeAdapter()

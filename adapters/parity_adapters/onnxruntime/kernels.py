@@ -7,6 +7,7 @@ what is repacked may add up in another order.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +100,7 @@ class Kernels:
     def _made(self, node: onnx.NodeProto, operands: Sequence[Operand]) -> _Kernel:
         options = session_options(level="none", config=self._config, threads=self._threads)
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_cpu_mem_arena = False  # each session would keep what its outputs once took
+        share_memory(options)
         options.enable_mem_pattern = False
         inputs, initializers = [], []
         lent: dict[str, OrtValue] = {}
@@ -117,6 +118,23 @@ class Kernels:
         nbytes = _OVERHEAD + sum(operand.nbytes for operand in operands if isinstance(operand, Weight))
         names = tuple(name for name in one.output if name)
         return _Kernel(open_session(model, options), names, tuple(lent.values()), nbytes)
+
+
+def share_memory(options: ort.SessionOptions) -> None:
+    """Has a session take the memory of its outputs from the one arena of this process.
+
+    With an arena of its own, each would keep what its outputs once took; with none, each tensor would be of fresh
+    pages, which cost about as much as what most operators compute.
+    """
+    _arena()
+    options.add_session_config_entry("session.use_env_allocators", "1")
+
+
+@cache
+def _arena() -> None:
+    memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    as_requested = ort.OrtArenaCfg({"arena_extend_strategy": 1})
+    ort.create_and_register_allocator(memory, as_requested)
 
 
 def _input(position: int) -> str:

@@ -15,6 +15,18 @@ def from_numpy(array: Array) -> torch.Tensor:
     return torch.from_numpy(array.copy(order="C"))
 
 
+def borrowed(array: Array) -> torch.Tensor:
+    """A tensor of the same shape, dtype and bits that is only to be read, in the array's own memory where that can be.
+
+    It cannot where the array may not be written to or has negative strides: PyTorch knows neither.
+    """
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        return from_numpy(array)
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def to_numpy(tensor: torch.Tensor) -> Array:
     """A NumPy array of the same shape, dtype and bits; the tensor may be strided or part of an autograd graph."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()

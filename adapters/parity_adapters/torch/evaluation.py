@@ -10,7 +10,7 @@ import torch
 
 from parity.adapter import Array, UnsupportedPrecisionError
 from parity.errors import EngineError, InputError
-from parity_adapters.torch.arrays import from_numpy, to_numpy
+from parity_adapters.torch.arrays import borrowed, to_numpy
 from parity_adapters.torch.layout import Layout, blank, lay_out
 from parity_adapters.torch.recording import Blank, Call, Number, Recording, Ref, compute, fresh, substitute, tensors
 from parity_adapters.torch.replacements import REPLACEMENTS
@@ -23,6 +23,9 @@ PRECISIONS: Final[Mapping[str, torch.dtype | None]] = {
     "bfloat16": torch.bfloat16,
 }
 """By name; None for each tensor's own."""
+
+LOOKUPS: Final = frozenset({"aten.embedding", "aten.index_select"})
+"""Operators that pick rows of their first input: it is all the same whether these or all of it are cast."""
 
 _COMPLEX: Final[Mapping[torch.dtype, torch.dtype]] = {
     torch.float64: torch.complex128,
@@ -72,8 +75,10 @@ class Evaluation:
 
         Random numbers are drawn in the types of the traced run, whatever the precision: others would be other numbers.
         """
-        dtype = None if call.generator is not None else self._dtype
-        argument = _Argument(self._fetch, self._number, self._recording.layouts, dtype)
+        looks_up = self._looks_up(call)
+        dtype = None if call.generator is not None or looks_up else self._dtype
+        fetch = self._uncast if looks_up else self._fetch
+        argument = _Argument(fetch, self._number, self._recording.layouts, dtype)
         args = [substitute(value, argument) for value in call.args]
         kwargs = {name: substitute(value, argument) for name, value in call.kwargs.items()}
         function = call.function if dtype is None else REPLACEMENTS.get(call.site.op, call.function)
@@ -105,10 +110,24 @@ class Evaluation:
                 )
             return _cast(weight if isinstance(weight, torch.Tensor) else _scalar(weight), self._dtype)
         array, where = self._given[name], self._recording.layouts.get(name)
-        tensor = from_numpy(array)
+        tensor = borrowed(array)
+        dtype = _target(tensor.dtype if where is None else where.dtype, self._dtype)
         if where is None or tensor.shape != where.shape:  # another shape is fine for pointwise operators
-            return tensor.to(_target(tensor.dtype if where is None else where.dtype, self._dtype))
-        return lay_out(tensor, where, _target(where.dtype, self._dtype))
+            return tensor.to(dtype, copy=True)
+        cast = dtype != tensor.dtype and where.is_contiguous()
+        return tensor.to(dtype) if cast else lay_out(tensor, where, dtype)
+
+    def _looks_up(self, call: Call) -> bool:
+        """Whether a call picks rows of a weight, which may be far larger than what is picked: that alone is cast."""
+        return call.site.op in LOOKUPS and self._is_weight(call.site.inputs[0])
+
+    def _is_weight(self, name: str) -> bool:
+        made = name in self._given or name in self._values
+        return not made and isinstance(self._recording.weights.get(name), torch.Tensor)
+
+    def _uncast(self, name: str) -> torch.Tensor:
+        """A tensor; a weight as it is."""
+        return self._recording.weights[name] if self._is_weight(name) else self._fetch(name)
 
     def _number(self, number: Number) -> float:
         """A number that stands in a formula: the given one, or the model's own."""

@@ -184,3 +184,31 @@ def test_batches_of_any_size(toy, looked, monkeypatch, batch: int) -> None:
     monkeypatch.setattr(screening, "BATCH", batch)
     native = off_by(1e3 * FLOOR * NOISE)
     assert assert_alike(looked(model(toy), model(toy, native=native))) == {"fc": "ok", "act": "rounding", "y": "ok"}
+
+
+def test_the_candidate_is_never_far_ahead_and_leaves_few_files(toy, side, tmp_path, monkeypatch) -> None:
+    """Its results wait in files that are written over: of many layers no more are kept than of few."""
+    monkeypatch.setattr(screening, "BATCH", 1)
+    monkeypatch.setattr(screening, "AHEAD", 1)
+
+    def deep(native=None):
+        made = toy("float32", x=(None, 8))
+        at = "x"
+        for k in range(12):
+            at = made("tanh", at, to=f"act{k}", **({"native": native} if native and k == 7 else {}))
+        return made.gives(at)
+
+    sides = side(deep()), side(deep(lambda x: np.tanh(x) * np.float32(1.5)), "candidate")
+    views = [opened.record({"x": X}, tmp_path / opened.role, {}) for opened in sides]
+    alignment = align(*views, Ends((("x", "x"),), (), {}), teacher=sides[1], folder=tmp_path)
+    files, force = set(), sides[1].force
+
+    def watched(regions):
+        files.update(region["file"] for region in regions)
+        return force(regions)
+
+    monkeypatch.setattr(sides[1], "force", watched)
+    measurer = Measurer.of(tuple(views), sides, (None, None))
+    layers = measured_layers(measurer, alignment, lambda _done, _total: None, Stopwatch())
+    assert len(files) == 2
+    assert [layer.region.pair.reference for layer in layers if layer.guilty] == ["act7"]

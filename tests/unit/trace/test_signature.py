@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.trace.signature import Signature, signature
+from parity.trace.signature import Signature, Signatures, signature
 
 RANDOM = np.random.default_rng(3)
 
@@ -89,3 +89,22 @@ def test_distance() -> None:
     constant = signature(np.full(8, 4.0))
     assert constant.distance(signature(np.full(8, 5.0))) == pytest.approx(0.2)
     assert signature(np.zeros(8)).distance(signature(np.zeros(8))) == 0
+
+
+def signatures_of_few(count: int = 60) -> list[Signature]:
+    """Some with the same numbers, some that are constant, zero, not finite or of one finite element less."""
+    made = [RANDOM.standard_normal(12) * 10.0 ** RANDOM.integers(-3, 3) + RANDOM.integers(0, 2) for _ in range(count)]
+    made += [np.zeros(12), np.zeros(12), np.full(12, 3.0), np.full(12, np.nan), np.full(12, np.inf), -made[0], made[0]]
+    made += [np.where(np.arange(12) == 4, np.nan, made[0])]
+    return [signature(array) for array in made]
+
+
+def test_one_against_many_is_as_each_alone() -> None:
+    many = signatures_of_few()
+    columns = Signatures(many)
+    for one in many:
+        np.testing.assert_allclose(columns.distances(one), [one.distance(other) for other in many], rtol=1e-12)
+
+
+def test_one_against_none() -> None:
+    assert Signatures([]).distances(signature(np.ones(3))).tolist() == []

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from parity.errors import InputError
 from parity.graph import Site, Traced
 from parity.trace import shards, store
-from parity.trace.shards import iterate_shard, read_shard, write_shard
+from parity.trace.shards import Shard, iterate_shard, read_shard, write_shard
 from parity.trace.store import (
     MANIFEST,
     UNFINISHED,
@@ -419,3 +419,17 @@ def test_a_shard_whose_header_lies(tmp_path: Path, entry) -> None:
     path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
     with pytest.raises(InputError, match="not a readable safetensors file"):
         read_shard(path)
+
+
+def test_a_file_that_is_written_over_holds_the_last_numbers_in_the_same_pages(tmp_path: Path) -> None:
+    file = tmp_path / "x.safetensors"
+    longer, shorter = np.arange(5000.0), np.arange(3, dtype=np.int8)
+    write_shard(file, {"a": longer}, over=True)
+    size, number = file.stat().st_size, file.stat().st_ino
+    for array in (shorter, longer, np.zeros((0, 4), np.float32), shorter):
+        write_shard(file, {"b": array}, over=True)
+        assert list(read_shard(file)) == ["b"]
+        np.testing.assert_array_equal(Shard(file).read("b"), array)
+    assert (file.stat().st_size, file.stat().st_ino) == (size, number)
+    write_shard(file, {"b": shorter})
+    assert file.stat().st_size < size, "a file that is not to be written over is of its own length"
