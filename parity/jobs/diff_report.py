@@ -85,12 +85,16 @@ class DiffReport:
 
 
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
-    """One report of one or more runs: that of the worst, and whether the shape of the inputs decides."""
-    worst = max(results, key=lambda one: sum(finding.severity == "error" for finding in one.findings))
+    """One report of one or more runs: that of the worst, and whether the shape of the inputs decides.
+
+    Of runs without an error it is the first that could tell; of those that could not, there is a note.
+    """
+    worst = max(results, key=_weight)
     findings = [_followed(_allowed(one, worst, options.allowed), options) for one in worst.findings]
     clean = [one for one in results if not one.differs]
     if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
+    findings += _of_other_sets(results, worst, options)
     findings.sort(key=lambda one: SEVERITIES.index(one.severity))
     verdict = _verdict(findings, worst)
     first = next((layer for layer in worst.layers if layer.guilty), None)
@@ -107,8 +111,34 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
         power=worst.power,
         coverage={**worst.coverage, "input_sets": len(results)},
         environment=where,
-        notes=list(dict.fromkeys(note for one in results for note in one.notes)),
+        notes=[*dict.fromkeys(note for one in results for note in one.notes), *_untold(results, worst)],
     )
+
+
+def _weight(run: RunResult) -> tuple[int, bool, bool]:
+    """How much a run says of the two models: a fault, that a side does not repeat itself, that they are the same."""
+    errors = sum(finding.severity == "error" for finding in run.findings)
+    return errors, any(finding.rule == "nondeterminism" for finding in run.findings), not run.inconclusive
+
+
+def _of_other_sets(results: Sequence[RunResult], worst: RunResult, options: DiffOptions) -> list[Finding]:
+    """Errors of a kind that the worst run does not have: other inputs may show another fault."""
+    known = {one.rule for one in worst.findings}
+    found = []
+    for number, run in enumerate(results, 1):
+        new = [one for one in run.findings if one.severity == "error" and one.rule not in known]
+        known.update(one.rule for one in new)
+        told = [replace(one, message=f"With input set {number} of {len(results)}: {one.message}") for one in new]
+        found += [_followed(_allowed(one, run, options.allowed), options) for one in told]
+    return found
+
+
+def _untold(results: Sequence[RunResult], worst: RunResult) -> list[str]:
+    """Which sets of inputs told nothing, where another one did."""
+    if worst.inconclusive:
+        return []
+    silent = {number: one.inconclusive for number, one in enumerate(results, 1) if one.inconclusive}
+    return [f"Input set {number} of {len(results)} could not tell: {why}." for number, why in silent.items()]
 
 
 def _followed(finding: Finding, options: DiffOptions) -> Finding:

@@ -205,3 +205,48 @@ def test_nan_is_within_no_limit() -> None:
 def test_the_severity_of_notes_stays() -> None:
     found = report(run(finding(severity="warning")), allowed={"weights": None})
     assert [one.severity for one in found.findings] == ["warning"]
+
+
+# ---- several sets of inputs
+
+
+def test_a_set_that_tells_nothing_does_not_hide_one_that_tells() -> None:
+    silent, telling = run(inconclusive="every input is zero"), run(sigma=20.0, shape=(4, 8))
+    for results in ((silent, telling), (telling, silent), (silent, telling, silent)):
+        found = report(*results)
+        assert found.verdict == "pass"
+        assert found.power == {"weakest_sigma": 20.0}
+        places = [k for k, one in enumerate(results, 1) if one is silent]
+        assert found.notes == [f"Input set {k} of {len(results)} could not tell: every input is zero." for k in places]
+
+
+def test_sets_of_which_none_tells() -> None:
+    found = report(run(inconclusive="every input is zero"), run(inconclusive="nothing could be compared"))
+    assert (found.verdict, found.notes) == ("inconclusive", [])
+    assert found.summary == "This run cannot tell: every input is zero."
+
+
+def test_a_fault_is_found_whatever_the_other_sets_say() -> None:
+    silent = run(inconclusive="every input is zero")
+    for results in ((silent, run(finding())), (run(finding()), silent), (run(), silent, run(finding()))):
+        assert report(*results).verdict == "mismatch"
+
+
+def test_a_side_that_does_not_repeat_itself_in_one_set_cannot_be_judged_by_another() -> None:
+    unsteady = run(finding("nondeterminism", "warning"), inconclusive="the reference does not repeat itself")
+    assert report(run(), unsteady).verdict == report(unsteady, run()).verdict == "inconclusive"
+
+
+def test_faults_that_only_other_inputs_show_are_told_too() -> None:
+    first = run(finding("weights"), finding("padding", "note"))
+    second, third = run(finding("weights"), finding("overflow")), run(finding("softmax-axis"), finding("overflow"))
+    found = report(first, second, third)
+    assert [one.rule for one in found.findings] == ["weights", "overflow", "softmax-axis"]
+    assert found.findings[2].message == "With input set 3 of 3: softmax-axis is wrong."
+    assert report(first, run(finding("padding"))).findings[0].message == "weights is wrong.", "known as a note"
+
+
+def test_faults_of_other_inputs_can_be_allowed() -> None:
+    found = report(run(finding("weights")), run(finding("overflow")), allowed={"weights": None, "overflow": None})
+    assert found.verdict == "pass"
+    assert [one.severity for one in found.findings] == ["note", "note"]
