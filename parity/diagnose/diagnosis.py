@@ -16,6 +16,7 @@ from parity.diagnose.case import Case, Hypothesis, Part
 from parity.diagnose.chains import Activation, Prober
 from parity.diagnose.error_shape import error_shape
 from parity.diagnose.explain import Explained, explain
+from parity.diagnose.rearranging import rearranged
 from parity.errors import EngineError
 from parity.findings import Finding, counted
 from parity.graph import Site
@@ -114,6 +115,9 @@ class Doctor:
     def diagnose(self, layers: Sequence[Layer], tick: Callable[[int, int], None]) -> Diagnosis:
         """The findings of some layers, and of activations that differ where the layers do not show it."""
         found = self._diagnosed(layers, tick)
+        otherwise = rearranged(self.measurer, self.alignment, found.layers, found.unexplained)
+        if otherwise is not None:
+            found = self._diagnosed(otherwise, tick)
         return self._reconsidered(found, tick) or found
 
     def _reconsidered(self, found: Diagnosis, tick: Callable[[int, int], None]) -> Diagnosis | None:

@@ -15,7 +15,7 @@ from onnxruntime.quantization import CalibrationDataReader, quantize_dynamic, qu
 from parity.adapter import Array, UnsupportedPrecisionError
 from parity.errors import InputError
 from parity.testing.sessions import check_session, traced
-from parity_adapters.onnxruntime import adapter, kernels
+from parity_adapters.onnxruntime import adapter, evaluation, kernels
 
 LEVELS = ("none", "basic", "extended", "all")
 
@@ -155,7 +155,11 @@ def test_sessions_of_nodes_are_kept_within_bounds(monkeypatch: pytest.MonkeyPatc
     text = f"g (float[2,64] h0) => (float[2,64] h6) {{ {body} }}"
     with adapter.open(model(text, {name: floats(64, 64) for name in names}), {"optimization": "none"}) as session:
         check_session(session, {"h0": floats(2, 64)})
+        sites, _, ends = traced(session, {"h0": floats(2, 64)})
         assert 1 <= len(session._kernels._kernels) <= 3
+        given = {ends.inputs["h0"]: floats(2, 64)}
+        session.evaluate([sites[0].name], given, [sites[0].outputs[0]], "float64")
+        assert not session._kernels._kernels, "float64 takes about as much memory as they do"
 
 
 CONVOLUTIONS = """g (float[2,3,17,17] x) => (float[2,10] y) {
@@ -617,3 +621,27 @@ def test_missing_files_and_other_files_are_refused(tmp_path: Path) -> None:
         adapter.open(str(tmp_path / "model.onnx"), {})
     with pytest.raises(InputError, match="cannot open"):
         adapter.open(str(tmp_path), {})
+
+
+def test_of_a_table_only_what_is_looked_up_is_cast(monkeypatch) -> None:
+    table = np.arange(300, dtype=np.float32).reshape(50, 6) / 7
+    text = """g (int64[4] ids, int64[3] few) => (float[4,6] rows, float[3,6] y) {
+        rows = Gather (table, ids)
+        third = Div (rows, three)
+        y = Gather (third, few)
+    }"""
+    given = {"ids": np.array([3, 1, 49, 0]), "few": np.array([2, 2, 0])}
+    with adapter.open(model(text, {"table": table, "three": number(3)}), {"optimization": "none"}) as session:
+        sites, _, _ = traced(session, given)
+        sizes, cast = [], evaluation.ExactEngine.enter
+
+        def watched(self, name, x):
+            sizes.append(x.size)
+            return cast(self, name, x)
+
+        monkeypatch.setattr(evaluation.ExactEngine, "enter", watched)
+        made = session.evaluate([site.name for site in sites], given, ["rows", "y"], "float64")
+    assert max(sizes) < table.size
+    wide = table.astype(np.float64)
+    np.testing.assert_array_equal(made["rows"], wide[given["ids"]])
+    np.testing.assert_array_equal(made["y"], (wide[given["ids"]] / 3)[given["few"]])

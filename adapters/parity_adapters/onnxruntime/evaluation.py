@@ -1,6 +1,6 @@
 """Some of the traced calls made again on given numbers, natively or in a precision that no kernel has."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ from parity.dtypes import float_dtype
 from parity.errors import InputError
 from parity_adapters.onnxruntime import blocks
 from parity_adapters.onnxruntime.arrays import from_numpy, to_numpy
-from parity_adapters.onnxruntime.exact import compute, is_float
+from parity_adapters.onnxruntime.exact import LOOKUPS, compute, is_float
 from parity_adapters.onnxruntime.interpreter import Step, execute
 from parity_adapters.onnxruntime.kernels import Kernels
 from parity_adapters.onnxruntime.weights import Weights
@@ -24,6 +24,9 @@ class Engine(Protocol):
 
     def weight(self, name: str) -> Any:
         """A weight as what `run` takes."""
+
+    def table(self, name: str) -> Any:
+        """Likewise of one in which rows are looked up."""
 
     def run(self, step: Step, operands: Sequence[Any]) -> Sequence[Any]:
         """Outputs of one call."""
@@ -45,7 +48,8 @@ def evaluate(
     last = {name: i for i, step in enumerate(steps) for name in (*step.site.inputs, *step.site.outputs)}
     found: dict[str, Array] = {}
     for i, step in enumerate(steps):
-        operands = [_operand(step, name, values, weights, engine) for name in step.site.inputs]
+        weight = engine.table if step.node.op_type in LOOKUPS else engine.weight
+        operands = [_operand(step, name, values, weights, weight) for name in step.site.inputs]
         made = engine.run(step, operands)
         values.update({n: v for n, v in zip(step.site.outputs, made, strict=True) if n and n not in given})
         _release(values, (name for name in (*step.site.inputs, *step.site.outputs) if last[name] == i), wanted)
@@ -57,13 +61,13 @@ def evaluate(
     return found
 
 
-def _operand(step: Step, name: str, values: Mapping[str, Any], weights: Weights, engine: Engine) -> Any:
+def _operand(step: Step, name: str, values: Mapping[str, Any], weights: Weights, weight: Callable[[str], Any]) -> Any:
     if not name:
         return None
     if name in values:
         return values[name]
     if name in weights:
-        return engine.weight(name)
+        return weight(name)
     raise InputError(
         f"The site '{step.site.name}' reads '{name}', which is neither given nor made before.",
         hint="Give that tensor, or the site that makes it.",
@@ -107,6 +111,8 @@ class NativeEngine:
         """The initializer; an `OrtValue` for a number that the run made."""
         return self._weights.weight(name) or from_numpy(self._weights[name])
 
+    table = weight
+
     def run(self, step: Step, operands: Sequence[Any]) -> Sequence[Any]:
         """Outputs as `OrtValue`."""
         return execute(self._kernels, step.node, step.opset, operands)
@@ -138,6 +144,10 @@ class ExactEngine:
     def weight(self, name: str) -> Array:
         """The weight likewise."""
         return self.enter(name, self._weights[name])
+
+    def table(self, name: str) -> Array:
+        """The weight as it is, of which a few rows are to be taken."""
+        return self._weights[name]
 
     def run(self, step: Step, operands: Sequence[Array | None]) -> Sequence[Array | None]:
         """Outputs as arrays.

@@ -5,6 +5,6 @@ in float32 and rounds its results once, as kernels do.
 """
 
 from parity_adapters.onnxruntime.exact.call import is_float
-from parity_adapters.onnxruntime.exact.table import compute
+from parity_adapters.onnxruntime.exact.table import LOOKUPS, compute
 
-__all__ = ["compute", "is_float"]
+__all__ = ["LOOKUPS", "compute", "is_float"]

@@ -267,6 +267,10 @@ _OPERATORS: Final[Mapping[str, Mapping[str, Operator]]] = {
 }
 
 
+LOOKUPS: Final = frozenset({"Gather", "GatherND"})
+"""Operators that pick rows of their first operand, which may be a table far larger than these: only they are cast."""
+
+
 def compute(
     node: onnx.NodeProto, opset: int, operands: Sequence[Array | None], dtype: np.dtype[Any]
 ) -> list[Array | None]:
@@ -275,14 +279,18 @@ def compute(
     Args:
         node: The call.
         opset: Version of its operator set.
-        operands: Its inputs; floating-point ones are of type ``dtype``.
+        operands: Its inputs; floating-point ones are of type ``dtype``, but for the first one of `LOOKUPS`.
         dtype: float64, float32, float16 or bfloat16; in the last two the operator computes in float32.
 
     Raises:
         UnsupportedPrecisionError: The operator is not one of those here, or not in the form that the node asks for.
     """
     wide = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    inputs = tuple(x if x is None or not is_float(x.dtype) else x.astype(wide, copy=False) for x in operands)
+    table = 0 if node.op_type in LOOKUPS else None
+    inputs = tuple(
+        x if x is None or place == table or not is_float(x.dtype) else x.astype(wide, copy=False)
+        for place, x in enumerate(operands)
+    )
     call = Call(node.op_type, inputs, attributes_of(node, opset), opset, len(node.output), wide)
     with np.errstate(all="ignore"):
         try:
