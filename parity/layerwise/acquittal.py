@@ -10,10 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from parity.align.alignment import Alignment
+from parity.align.alignment import Alignment, Pair
 from parity.align.by_value import STRICT
+from parity.align.layout import distance
 from parity.align.regions import find_region
 from parity.compare.local import rms
+from parity.dtypes import FLOAT_DTYPES
 from parity.layerwise.alignment import with_folder
 from parity.layerwise.measuring import GAP, Layer, Measurer
 
@@ -25,6 +27,11 @@ NOISE: Final = 3.0
 
 SAME: Final = 0.5
 """Distance of two functions, in noise floors, up to which they are the same; a fault that is only masked exceeds it."""
+
+FILLING: Final = -1e4
+"""What masks fill in is at most this: the least that is in use, as float16 holds no -1e9."""
+
+FLOATS: Final = frozenset(FLOAT_DTYPES.values())
 
 Layers = Mapping[str, Layer]
 """Layers by their tensor in the reference."""
@@ -80,7 +87,8 @@ def _without(measurer: Measurer, alignment: Alignment, known: Layers, held: set[
         (_same(one) or _smaller(one, known[name])) and (one.measure is not None or not floating)
         for name, one in merged.items()
     )
-    if merged and fine and any(_shows(measurer, one, held) for one in readers.values()):
+    shown = fine and (_only_filling(measurer, dropped) or any(_shows(measurer, one, held) for one in readers.values()))
+    if merged and shown:
         return merged
     for pair in dropped:
         alignment.add(pair)
@@ -108,6 +116,19 @@ def _shows(measurer: Measurer, layer: Layer, held: set[str]) -> bool:
     with np.errstate(invalid="ignore"):  # infinities of a mask
         apart = np.nan_to_num(np.subtract(made[0], made[1], dtype=np.float64))
     return rms(apart.reshape(-1)) > GAP * layer.measure.floor
+
+
+def _only_filling(measurer: Measurer, pairs: Sequence[Pair]) -> bool:
+    """Whether some tensors differ only by what masks fill in on both sides: it is there to be hidden by a softmax."""
+    for pair in pairs:
+        ours = pair.layout.apply(measurer.reference.trace.read(pair.reference)).reshape(-1)
+        theirs = measurer.candidate.trace.read(pair.candidate).reshape(-1)
+        if not {ours.dtype, theirs.dtype} <= FLOATS:
+            return False
+        filled = (ours <= FILLING) & (theirs <= FILLING)
+        if not filled.any() or distance(ours[~filled], theirs[~filled]) > STRICT:
+            return False
+    return True
 
 
 def _reads(layer: Layer, names: set[str]) -> bool:

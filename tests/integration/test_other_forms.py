@@ -94,3 +94,37 @@ def test_whole_numbers_acquit_nobody(layer: str) -> None:
     report = diff(one, two, X)
     assert report.verdict == "mismatch"
     assert [finding.rule for finding in report.findings] == ["weights"]
+
+
+class Masked(nn.Module):
+    """Attention of which each row sees what came before, by an explicit mask; the scores are a layer of their own."""
+
+    def __init__(self, fill: float) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+        self.fill = fill
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.query(x) @ self.key(x).transpose(1, 2) / 4
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return (scores.masked_fill(later, self.fill) * 1.0).softmax(-1) @ self.value(x)
+
+
+def masked_pair(one: float, two: float) -> tuple[nn.Module, nn.Module]:
+    torch.manual_seed(0)
+    models = Masked(one).eval(), Masked(two).eval()
+    models[1].load_state_dict(models[0].state_dict())
+    return models
+
+
+@pytest.mark.parametrize(("one", "two"), [(-torch.inf, -1e9), (-1e9, -torch.inf), (-3e38, -1e4), (-65504.0, -1e9)])
+def test_what_masks_fill_in_is_there_to_be_hidden(one: float, two: float) -> None:
+    report = diff(*masked_pair(one, two), X)
+    assert (report.verdict, report.findings) == ("pass", [])
+
+
+@pytest.mark.parametrize("fill", [-3.0, -10.0])
+def test_a_filling_that_shows_through_is_a_fault(fill: float) -> None:
+    report = diff(*masked_pair(-torch.inf, fill), X)
+    assert report.verdict == "mismatch"
+    assert [one.rule for one in report.findings] == ["attention-mask"]
