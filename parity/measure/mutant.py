@@ -135,7 +135,7 @@ def mutate(
     session = Mutant(session_of(token), free, unpacked(plan["mutation"], arrays))
     opened(plan["mutant"], session)
     inputs = {name: free.read(tensor) for name, tensor in free.ends.inputs.items()}
-    writer = TraceWriter(Path(plan["folder"]))
+    writer = TraceWriter(Path(plan["folder"]), (array.size for array in inputs.values()))
     ends = session.trace(inputs, writer)
     for name, tensor in ends.inputs.items():
         writer.add(tensor, inputs[name])

@@ -67,7 +67,7 @@ def trace(
     """Records one run into ``folder``, and tells the number of sites as it goes on."""
     session = _opened[token]
     given = named_arrays(names, inputs)
-    writer = TraceWriter(Path(folder))
+    writer = TraceWriter(Path(folder), (array.size for array in given.values()))
     ends = session.trace(given, writer)
     for (_, array), tensor in zip(given.items(), ends.inputs.values(), strict=False):
         writer.add(tensor, array)
@@ -176,7 +176,7 @@ def teach(
     """
     session = _opened[token]
     free = trace_of(own)
-    writer = TraceWriter(Path(folder))
+    writer = TraceWriter(Path(folder), (free.tensors[name].signature.count for name in free.ends.inputs.values()))
     _Teacher(session, writer, forced).run(free.sites)
     writer.finish(free.ends, session.weights(), {}, known=free.weights)
     yield Message({})

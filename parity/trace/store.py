@@ -7,7 +7,7 @@ mapping, so that of a trace larger than memory only what is looked at is in memo
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ import numpy as np
 
 from parity.adapter import Array
 from parity.errors import InputError
-from parity.graph import Site, Traced
+from parity.graph import LAYOUT, Site, Traced
 from parity.trace.shards import CODES, Shard, write_shard
 from parity.trace.signature import Signature, signature
 
@@ -123,12 +123,14 @@ class TraceWriter:
 
     Args:
         folder: Made if need be; must not hold a whole trace.
+        inputs: Elements of each of the model's inputs. Where they are known, the numbers of large weights that are
+            merely moved, as those of a linear layer are transposed, are not stored: they are made again at no cost.
 
     Raises:
         InputError: It holds one, or cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, inputs: Iterable[int] = ()) -> None:
         if (folder / MANIFEST).exists():
             raise InputError(
                 f"{folder} already holds a recorded trace.", hint="Name another folder, or remove this one first."
@@ -141,6 +143,8 @@ class TraceWriter:
         self.folder = folder
         self.sites: list[Site] = []
         self.tensors: dict[str, TensorEntry] = {}
+        self._inputs = frozenset(inputs)
+        self._moved: set[str] = set()
         self._pending: dict[str, Array] = {}
         self._bytes = 0
         self._shard = 0
@@ -152,8 +156,19 @@ class TraceWriter:
         for name, array in made.items():
             if source is not None and _same_count(source, array):
                 self.tensors[name] = replace(source, shape=array.shape)
+            elif self._is_moved_weight(site, array):
+                self._moved.add(name)
+                self.tensors[name] = self._entry(name, array, stored=False)
             else:
                 self.add(name, array)
+
+    def _is_moved_weight(self, site: Site, array: Array) -> bool:
+        """Whether a site moves what no site made, and what is no input: those are added last, but have their size."""
+        if site.kind not in LAYOUT or len(site.inputs) != 1 or array.size <= SMALL or array.dtype.kind in "iub":
+            return False
+        source = site.inputs[0]
+        known_inputs = self._inputs and array.size not in self._inputs
+        return source in self._moved or bool(known_inputs and source not in self.tensors)
 
     def add(self, name: str, array: Array) -> None:
         """Takes one tensor."""

@@ -203,6 +203,37 @@ def test_a_mere_reshaping_shares_the_numbers_of_its_input(tmp_path: Path) -> Non
         assert_same(trace.array(name), wanted)
 
 
+def test_large_weights_that_are_merely_moved_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "SMALL", 5)
+    array, few, whole = numbers("float32"), numbers("float32", (2, 2)), numbers("int64")
+    writer = TraceWriter(tmp_path, inputs=[9, 20])
+    moves = {
+        "w.T": (("w",), array.T),
+        "w.T.T": (("w.T",), array),
+        "flat": (("w.T.T",), array.reshape(6)),
+        "few.T": (("few",), few.T),
+        "whole.T": (("whole",), whole.T),
+        "x.T": (("x",), numbers("float32", (3, 3)).T),
+        "made.T": (("made",), array.T),
+    }
+    writer(site("relu", ("x",), ("made",)), {"made": array})
+    for name, (inputs, moved) in moves.items():
+        writer(site("reshape" if name == "flat" else "transpose", inputs, (name,)), {name: moved})
+    writer(site("add", ("w",), ("sum",)), {"sum": array})
+    writer.finish(ENDS, {}, {})
+    trace = read_trace(tmp_path)
+    assert {name for name in trace.tensors if name not in trace} == {"w.T", "w.T.T", "flat"}
+    assert trace.tensors["w.T"].signature == trace.tensors["made"].signature
+    assert trace.tensors["flat"].shape == (6,)
+
+
+def test_without_the_sizes_of_the_inputs_all_that_is_moved_is_stored(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "SMALL", 5)
+    writer = TraceWriter(tmp_path)
+    writer(site("transpose", ("x",), ("x.T",)), {"x.T": numbers("float32").T})
+    assert "x.T" in writer.finish(ENDS, {}, {})
+
+
 def test_what_is_written_over_later_was_copied(tmp_path: Path) -> None:
     array = numbers("float32")
     kept = array.copy()
