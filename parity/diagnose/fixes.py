@@ -262,7 +262,7 @@ def fix_of(framework: str, one: Hypothesis) -> str:
         told = _FIXES[one.rule](framework, one)
     told = told or one.fix
     if framework == ONNX and one.edits:
-        told += " --write-fix FILE.onnx writes the graph so mended."
+        told += " parity diff --write-fix FILE.onnx writes the graph so mended."
     return told
 
 
@@ -279,7 +279,7 @@ def _epsilon(framework: str, one: Hypothesis) -> str:
 
 def _precision(framework: str, one: Hypothesis) -> str:
     narrow = one.observed if one.observed in FLOAT_DTYPES else ""
-    declared = f" If {narrow} is meant, say --candidate-dtype {narrow}." if narrow else ""
+    declared = f" If {narrow} is meant, say parity diff --candidate-dtype {narrow}." if narrow else ""
     if casts := one.places.get("candidate"):
         return f"Compute in {one.expected}: take out the cast to {one.observed} at '{casts[0]}'.{declared}"
     how = f": {LOWER[framework]}" if framework in LOWER else ""

@@ -77,6 +77,7 @@ class _Check:
         self.model = model
         self.found = found
         self.sets = list(sets)
+        self.given = bool(self.sets)
         self.options = options
         self.progress = progress
         self.steps: list[Step] = []
@@ -201,6 +202,7 @@ class _Check:
     def _diff(self, target: str, candidate: str) -> dict[str, Mapping[str, str]]:
         """The export compared with the model; returns the versions of its engine."""
         asked = DiffOptions(
+            samples=self.options.samples,
             prove=self.options.prove,
             allowed=self.options.allowed,
             reference_optimization="none" if candidate == self.model else None,
@@ -208,8 +210,10 @@ class _Check:
             timeout=self.options.timeout,
         )
         start = time.perf_counter()
+        # An export of the user's own may take more than the inputs made for the model alone: then both sides tell.
+        sets = self.sets if self.given or self.options.candidate is None else None
         try:
-            report = diff(self.model, candidate, self.sets, options=asked, progress=self._of(target))
+            report = diff(self.model, candidate, sets, options=asked, progress=self._of(target))
         except EngineError as error:
             self.steps.append(Step(name="diff", target=target, verdict="error", summary=error.message))
             return {}

@@ -116,4 +116,4 @@ def _made_sets(ours: Opened, theirs: Opened, options: DiffOptions) -> list[dict[
             trace = one.view.trace
             return [{name: trace.array(tensor) for name, tensor in trace.ends.inputs.items()}]
     specs = ours.specs or theirs.specs
-    return [make_inputs(specs, number) for number in range(options.samples)]
+    return [make_inputs(specs, number, theirs.specs) for number in range(options.samples)]

@@ -115,9 +115,9 @@ def _followed(finding: Finding, options: DiffOptions) -> Finding:
     """A finding without the advice that the user has followed already."""
     fix = finding.fix
     if options.write_fix is not None:
-        fix = fix.replace(" --write-fix FILE.onnx writes the graph so mended.", "")
+        fix = fix.replace(" parity diff --write-fix FILE.onnx writes the graph so mended.", "")
     if options.repro is not None:
-        fix = fix.replace("; --repro DIR saves both with their inputs.", ".")
+        fix = fix.replace("; parity diff --repro DIR saves both with their inputs.", ".")
     return replace(finding, fix=fix)
 
 

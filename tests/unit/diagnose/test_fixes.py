@@ -102,7 +102,7 @@ def test_what_mends_a_cause(framework: str, one: Hypothesis, said: str) -> None:
 
 
 def test_a_lower_precision_can_be_declared() -> None:
-    assert "say --candidate-dtype float16" in fix_of(TORCH, cause("precision", "float32", "float16"))
+    assert "say parity diff --candidate-dtype float16" in fix_of(TORCH, cause("precision", "float32", "float16"))
     assert "--candidate-dtype" not in fix_of(TORCH, cause("precision", "float32", "tf32")), "no tensor is of that type"
 
 
