@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from parity.errors import InputError
-from parity.findings import RULES, Finding, Verdict, counted
+from parity.findings import RULES, Finding, Report, Verdict, counted
 from parity.jobs.check import check
 from parity.jobs.check_options import CheckOptions
 from parity.jobs.check_report import CheckReport
@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReport:
+class ProjectReport(Report):
     """What the checks of a project found; the fields are those of the JSON contract.
 
     Attributes:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from parity.findings import Finding, Verdict, counted
+from parity.findings import Finding, Report, Verdict, counted
 
 StepName = Literal["scan", "probe", "export", "diff"]
 
@@ -33,7 +33,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Report):
     """What a check found; the fields are those of the JSON contract.
 
     Attributes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.diagnose.power import SEEN
-from parity.findings import SEVERITIES, Finding, Verdict, counted
+from parity.findings import SEVERITIES, Finding, Report, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
@@ -50,7 +50,7 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffReport:
+class DiffReport(Report):
     """What a diff found; the fields are those of the JSON contract.
 
     Attributes:
