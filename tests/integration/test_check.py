@@ -96,6 +96,13 @@ def test_inputs_are_made_for_an_export_that_takes_more_of_them(bert: Path, tmp_p
     assert report.steps[-1].report["coverage"]["input_sets"] == 2
 
 
+def test_inputs_are_made_for_an_export_where_the_model_does_not_tell_what_it_takes(net: Path, tmp_path: Path) -> None:
+    inputs = str(net.with_name("x.npz"))
+    check(f"torch:{net}:build", inputs, options=CheckOptions(targets=["onnxruntime"], keep=tmp_path))
+    options = CheckOptions(candidate=str(tmp_path / "onnxruntime" / "model.onnx"))
+    assert check(f"torch:{net}:build", options=options).verdict == "pass"
+
+
 def test_several_targets_and_one_that_is_only_scanned(net: Path) -> None:
     options = CheckOptions(targets=["onnxruntime", "torch-export", "vllm"], opset=20)
     report = check(f"torch:{net}:build", str(net.with_name("x.npz")), options=options)

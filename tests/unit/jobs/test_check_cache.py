@@ -68,10 +68,10 @@ def test_a_cache_that_cannot_be_used_is_none(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    cache = Cache(model, None, CheckOptions())
     if folder == "locked":  # whoever runs the tests may be root, to whom nothing is locked
         monkeypatch.setattr(Path, "is_file", refused)
         monkeypatch.setattr(Path, "mkdir", refused)
-    cache = Cache(model, None, CheckOptions(candidate=None))
     cache.write(report())
     assert cache.read() is None
 
