@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from parity.errors import CONTROLS
 from parity.findings import Finding
 from parity.layerwise.location import words
-from parity.report.terminal import CONTROLS
 
 LOST: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32)))
 """Characters that XML cannot hold."""
