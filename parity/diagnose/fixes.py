@@ -148,6 +148,8 @@ def _of_graph(one: Variant, spelt: str, chain: Chain | None) -> str:
         return f"Set node '{last.name}' to {spelt}, {again}."
     if len(chain.sites) == 1:
         why = f" ({FUSED[last.op]})" if last.op in FUSED else ""
+        if last.name == last.op:  # the optimiser's own, which has no name in the file; its tensor has
+            return f"Put {spelt} in the place of what makes the tensor '{chain.target}', {last.op}{why}, {again}."
         return f"Put {spelt} in the place of node '{last.name}', {last.op}{why}, {again}."
     return f"Put {spelt} between the tensors '{chain.source}' and '{chain.target}', {again}."
 
