@@ -12,6 +12,10 @@ MOST_NAMES: Final = 24
 """Known names that a message lists."""
 
 
+CONTROLS: Final = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
+"""Characters that would be orders to a terminal, as they are written in Python."""
+
+
 class ParityError(Exception):
     """Base class. ``exit_code`` is what the command line ends with when nobody caught it.
 

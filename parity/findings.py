@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, Final, Literal, get_args
 
@@ -61,6 +62,16 @@ class Finding:
     observed: str | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     impact: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Report:
+    """What every report is beside its fields: shown by a notebook as its page, or as text."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        # By name: reports are made below the layer that shows them.
+        return str(import_module("parity.report.notebook").html_of(self))
 
 
 def worst_verdict(findings: Iterable[Finding], *, engine_failed: bool, compared: int) -> Verdict:

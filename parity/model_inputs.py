@@ -102,11 +102,18 @@ def _array(name: str, value: Any) -> Array:
     return array
 
 
-def make_inputs(specs: Mapping[str, InputSpec], number: int = 0) -> dict[str, Array]:
+def make_inputs(
+    specs: Mapping[str, InputSpec], number: int = 0, other: Mapping[str, InputSpec] | None = None
+) -> dict[str, Array]:
     """Inputs that the specification allows, the same ones for the same ``number``.
 
     Floating-point inputs are normal; token ids lie within the vocabulary; masks leave the last quarter of the second
-    row out; positions and lengths count up.
+    row out; positions and lengths count up. An optional one is made only where the other side cannot do without it.
+
+    Args:
+        specs: Of the side that the inputs are made for.
+        number: Which inputs.
+        other: What the model that is compared with it takes.
 
     Raises:
         InputError: The model does not tell what it takes.
@@ -117,7 +124,8 @@ def make_inputs(specs: Mapping[str, InputSpec], number: int = 0) -> dict[str, Ar
             hint='Give them with --inputs FILE.npz, made by numpy.savez("FILE.npz", NAME=array), one NAME an input.',
         )
     random = np.random.default_rng([SEED, number])
-    return {name: _make(name, spec, random) for name, spec in specs.items() if not spec.optional}
+    needed = {name for name, spec in (other or {}).items() if not spec.optional}
+    return {name: _make(name, spec, random) for name, spec in specs.items() if not spec.optional or name in needed}
 
 
 def _make(name: str, spec: InputSpec, random: np.random.Generator) -> Array:

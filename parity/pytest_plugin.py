@@ -81,12 +81,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, and collects comparisons where the report is written."""
+    """Registers the marker, and collects comparisons where the report is written.
+
+    Raises:
+        UsageError: The report cannot be written there; told before any test has run.
+    """
     config.addinivalue_line(
         "markers", "parity: holds one model against another; frameworks are loaded, which takes time"
     )
-    if config.getoption("--parity-report") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Collector(config.getoption("--parity-report")), "parity-report")
+    file: Path | None = config.getoption("--parity-report")
+    if file is not None and not hasattr(config, "workerinput"):
+        file = file.absolute()  # tests may go elsewhere
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(f"--parity-report {file} cannot be written: {error.strerror}.") from error
+        if file.is_dir():
+            raise pytest.UsageError(f"--parity-report {file} is a folder. Name a file.")
+        config.pluginmanager.register(_Collector(file), "parity-report")
 
 
 class _Collector:
@@ -117,5 +129,4 @@ class _Collector:
             "environment": self._tests[-1]["environment"] if self._tests else {},
             "comparisons": self._tests,
         }
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 
 import click
 
-from parity.errors import ParityError
+from parity.errors import CONTROLS, ParityError
 
 COMMANDS = {
     "check": "The gate before export: scan, probe, export to each target, compare.",
@@ -73,9 +73,9 @@ def main() -> None:
     try:
         group.main(prog_name="parity", standalone_mode=False)
     except ParityError as error:
-        click.echo(f"parity: {error.message}", err=True)
+        click.echo(f"parity: {error.message.translate(CONTROLS)}", err=True)
         if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+            click.echo(f"  {error.hint.translate(CONTROLS)}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -101,7 +101,7 @@ def _end_in_order() -> None:
 
 
 def _tell(error: OSError) -> None:
-    what = f"{error.filename}: " if error.filename else ""
+    what = f"{error.filename}: ".translate(CONTROLS) if error.filename else ""
     click.echo(f"parity: {what}{error.strerror or error}.", err=True)
     if error.errno == errno.ENOSPC:
         click.echo("  Free some space, or set TMPDIR to a folder with room for the recorded tensors.", err=True)

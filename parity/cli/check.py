@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
+from click.core import ParameterSource
 
 from parity.cli.diff import allowed_rule
 from parity.cli.output import FORMATS, Output, output_options_in, timeout_option
@@ -100,6 +101,10 @@ def command(
     with bars(shown=output.progress) as progress:
         if model is None and output.form == "html":
             raise click.UsageError("--format html is for one MODEL: name it.")
+        if model is None and (given := _given()):
+            raise click.UsageError(
+                f"{given} is for a MODEL that is named: without one, it stands in parity.toml for each check."
+            )
         if model is None:
             project = check_project(config, options=options, progress=progress)
             output.emit("check", project, render_project)
@@ -107,3 +112,19 @@ def command(
             raise click.UsageError("--config is for a check without MODEL.")
         report = check(model, list(files) or None, options=options, progress=progress)
     output.emit("check", report, render)
+
+
+OF_PROJECT: Final = frozenset(
+    {"model", "config", "no_cache", "threads", "timeout", "form", "file", "quiet", "no_progress"}
+)
+"""Parameters that hold for the checks of a project, too."""
+
+
+def _given() -> str:
+    """The first option on the command line that is of one model alone; empty for none."""
+    context = click.get_current_context()
+    for one in context.command.params:
+        told = context.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE
+        if told and one.name not in OF_PROJECT:
+            return one.opts[0]
+    return ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from parity.errors import InputError
+from parity.errors import CONTROLS, InputError
 from parity.findings import EXIT_CODES
 from parity.report import annotations, json
 
@@ -89,15 +89,16 @@ class Output:
             text = render_text(report, colour=colour, width=width)
         if annotations.wanted():
             for line in annotations.lines(report.findings):
-                click.echo(line, err=True)
+                click.echo(line.translate(CONTROLS), err=True)
+        said = report.summary.translate(CONTROLS)
         if self.file:
             _replace(self.file, text)
             if not self.quiet:
-                click.echo(f"{report.verdict.upper()}  {report.summary}", err=True)
+                click.echo(f"{report.verdict.upper()}  {said}", err=True)
         elif self.form != "text":
             click.echo(text, nl=False)
         else:
-            click.echo(f"{report.summary}" if self.quiet else text, nl=self.quiet)
+            click.echo(said if self.quiet else text, nl=self.quiet)
         sys.exit(EXIT_CODES[report.verdict] if exit_code is None else exit_code)
 
 

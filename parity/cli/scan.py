@@ -3,7 +3,7 @@
 import click
 
 from parity.cli.output import FORMATS, Output, output_options_in
-from parity.errors import InputError
+from parity.errors import CONTROLS, InputError
 
 
 @click.command(name="scan")
@@ -58,7 +58,7 @@ def command(
         paths, targets, against=against, strict=strict, measure=measure, versions=dict(map(_version, libraries))
     )
     for one in report.coverage["unreadable"]:
-        click.echo(f"parity: {one['message']} {one['hint']}".rstrip(), err=True)
+        click.echo(f"parity: {one['message']} {one['hint']}".rstrip().translate(CONTROLS), err=True)
     output.emit("scan", report, render, exit_code=report.exit_code)
 
 

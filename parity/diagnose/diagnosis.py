@@ -298,7 +298,8 @@ class Doctor:
             message="none of the known causes explains the difference",
             expected="",
             observed="",
-            fix="Compare these operators with the reference's one by one; --repro DIR saves both with their inputs."
+            fix="Compare these operators with the reference's one by one; "
+            "parity diff --repro DIR saves both with their inputs."
             if self.measurer.teacher is not None and self.measurer.pupil is not None
             else "Run the diff on the model itself in place of its trace: then causes can be tried.",
         )

@@ -148,6 +148,8 @@ def _of_graph(one: Variant, spelt: str, chain: Chain | None) -> str:
         return f"Set node '{last.name}' to {spelt}, {again}."
     if len(chain.sites) == 1:
         why = f" ({FUSED[last.op]})" if last.op in FUSED else ""
+        if last.name == last.op:  # the optimiser's own, which has no name in the file; its tensor has
+            return f"Put {spelt} in the place of what makes the tensor '{chain.target}', {last.op}{why}, {again}."
         return f"Put {spelt} in the place of node '{last.name}', {last.op}{why}, {again}."
     return f"Put {spelt} between the tensors '{chain.source}' and '{chain.target}', {again}."
 
@@ -262,7 +264,7 @@ def fix_of(framework: str, one: Hypothesis) -> str:
         told = _FIXES[one.rule](framework, one)
     told = told or one.fix
     if framework == ONNX and one.edits:
-        told += " --write-fix FILE.onnx writes the graph so mended."
+        told += " parity diff --write-fix FILE.onnx writes the graph so mended."
     return told
 
 
@@ -279,7 +281,7 @@ def _epsilon(framework: str, one: Hypothesis) -> str:
 
 def _precision(framework: str, one: Hypothesis) -> str:
     narrow = one.observed if one.observed in FLOAT_DTYPES else ""
-    declared = f" If {narrow} is meant, say --candidate-dtype {narrow}." if narrow else ""
+    declared = f" If {narrow} is meant, say parity diff --candidate-dtype {narrow}." if narrow else ""
     if casts := one.places.get("candidate"):
         return f"Compute in {one.expected}: take out the cast to {one.observed} at '{casts[0]}'.{declared}"
     how = f": {LOWER[framework]}" if framework in LOWER else ""

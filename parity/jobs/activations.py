@@ -22,6 +22,7 @@ from parity.align.view import GraphView
 from parity.diagnose.activation_sites import SiteProber, activation_sites, scope_of
 from parity.diagnose.chains import Activation
 from parity.errors import InputError
+from parity.findings import Report
 from parity.functions import Variant, parse
 from parity.functions.identify import Identification
 from parity.model_inputs import given_inputs, make_inputs
@@ -133,7 +134,7 @@ class ActivationSite:
 
 
 @dataclass(frozen=True, slots=True)
-class ActivationList(Sequence[ActivationSite]):
+class ActivationList(Report, Sequence[ActivationSite]):
     """The activations of a model in the order in which they are computed; ``str()`` is a table.
 
     Attributes:

@@ -19,8 +19,9 @@ from parity.jobs.check_report import CheckReport, Step, make_report
 from parity.jobs.diff import diff
 from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_report import DiffReport
+from parity.jobs.diff_sides import Opened, made_sets, open_candidate
 from parity.jobs.scan import ScanReport, scan
-from parity.model_inputs import given_inputs, make_inputs
+from parity.model_inputs import given_inputs
 from parity.models import ModelReference
 from parity.scanner.knowledge.targets import target_names
 from parity.sides import Side, SideOptions, found_model
@@ -76,7 +77,7 @@ class _Check:
     ) -> None:
         self.model = model
         self.found = found
-        self.sets = list(sets)
+        self.sets: Sequence[Mapping[str, Array]] = list(sets)
         self.options = options
         self.progress = progress
         self.steps: list[Step] = []
@@ -91,7 +92,7 @@ class _Check:
                 targets = self._targets(side)
                 self._scan(side.text, targets)
                 if not self.sets:
-                    self.sets = [make_inputs(side.specs, number) for number in range(self.options.samples)]
+                    self.sets = self._made(side)
                 self._probe(side, folder / "probe")
                 candidates = {target: self._candidate(side, target, folder) for target in targets}
                 versions: dict[str, Mapping[str, str]] = {side.adapter: dict(side.versions)}
@@ -142,6 +143,19 @@ class _Check:
         start = time.perf_counter()
         self.config = scan([str(config)], asked)
         self._add("scan", None, self.config, self.config.findings, start)
+
+    def _made(self, side: Side) -> list[dict[str, Array]]:
+        """Inputs that the model takes, and an export of the user's own too."""
+        ours, samples = Opened(side, None, side.text, None), self.options.samples
+        if self.options.candidate is None:
+            return made_sets(ours, None, samples)
+        with ExitStack() as stack:
+            asked = DiffOptions(threads=self.options.threads, timeout=self.options.timeout)
+            try:
+                theirs = open_candidate(self.options.candidate, asked, stack)
+            except EngineError:  # the comparison will say so
+                return made_sets(ours, None, samples)
+            return made_sets(ours, theirs, samples)
 
     def _probe(self, side: Side, folder: Path) -> None:
         """What the model's activations compute, held against its config."""

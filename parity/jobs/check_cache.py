@@ -34,28 +34,34 @@ class Cache:
 
     def __init__(self, model: ModelReference | tuple[Any, str], inputs: Any, options: CheckOptions) -> None:
         key = _key(model, inputs, options) if options.cache and options.keep is None else None
-        self._file = None if key is None else _folder() / f"{key}.json"
+        folder = None if key is None else _folder()
+        self._file = None if folder is None else folder / f"{key}.json"
 
     def read(self) -> CheckReport | None:
         """The result of an earlier check of the same; None where there is none that can be read."""
-        if self._file is None or not self._file.is_file():
+        if self._file is None:
             return None
         try:
+            if not self._file.is_file():
+                return None
             body = json.loads(self._file.read_text(encoding="utf-8"))
             steps = [Step(**{**step, "findings": _findings(step)}) for step in body["steps"]]
             return CheckReport(**{**body, "steps": steps, "findings": _findings(body), "cached": True})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def write(self, report: CheckReport) -> None:
         """Keeps a result; one that failed for want of an engine is tried again the next time."""
         if self._file is None or report.verdict == "error":
             return
-        with contextlib.suppress(OSError):  # a cache that cannot be written is none
+        beside = self._file.with_suffix(f".{os.getpid()}.part")
+        try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._file.with_suffix(f".{os.getpid()}.part")
             beside.write_text(json.dumps(to_json(report)), encoding="utf-8")
             beside.replace(self._file)
+        except OSError:  # a cache that cannot be written is none
+            with contextlib.suppress(OSError):
+                beside.unlink()
 
 
 def _findings(body: Mapping[str, Any]) -> list[Finding]:
@@ -88,7 +94,10 @@ def _version(name: str) -> str:
         return ""
 
 
-def _folder() -> Path:
-    """``framework-parity/check`` in the user's cache folder: that of XDG_CACHE_HOME, else ``~/.cache``."""
+def _folder() -> Path | None:
+    """``framework-parity/check`` in the user's cache folder, XDG_CACHE_HOME or ``~/.cache``; None for none."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else Path.home() / ".cache") / "framework-parity" / "check"
+    try:
+        return (cache if cache.is_absolute() else Path.home() / ".cache") / "framework-parity" / "check"
+    except RuntimeError:  # a user who has no home
+        return None

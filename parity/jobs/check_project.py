@@ -1,5 +1,6 @@
 """``parity check`` without a model: what ``parity.toml`` or ``[tool.parity]`` of ``pyproject.toml`` asks for."""
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,11 +8,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from parity.errors import InputError
-from parity.findings import RULES, Finding, Verdict, counted
+from parity.discovery import discover
+from parity.errors import EngineError, InputError
+from parity.findings import RULES, Finding, Report, Verdict, counted, environment
 from parity.jobs.check import check
 from parity.jobs.check_options import CheckOptions
-from parity.jobs.check_report import CheckReport
+from parity.jobs.check_report import CheckReport, Step, make_report, with_findings
 from parity.jobs.diff_options import Progress
 from parity.models import PREFIXES
 
@@ -20,6 +22,12 @@ FILES: Final = ("parity.toml", "pyproject.toml")
 
 KEYS: Final = frozenset({"model", "targets", "candidate", "inputs", "samples", "opset", "prove", "fail-on", "allow"})
 """Of one check."""
+
+ALLOWANCE: Final = frozenset({"rule", "limit", "reason", "expires"})
+"""Of one allowance."""
+
+KINDS: Final[Mapping[type, str]] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+"""How the types of values are called."""
 
 ORDER: Final[Sequence[Verdict]] = ("mismatch", "error", "inconclusive", "pass")
 """Verdicts, the worst first."""
@@ -60,7 +68,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReport:
+class ProjectReport(Report):
     """What the checks of a project found; the fields are those of the JSON contract.
 
     Attributes:
@@ -105,14 +113,26 @@ def check_project(
     today = datetime.now(UTC).date()
     given = options or CheckOptions()
     reports = []
-    for entry in read_project(found):
+    for number, entry in enumerate(read_project(found), 1):
         own = replace(entry.options, cache=given.cache, threads=given.threads, timeout=given.timeout)
         allowed = {one.rule: one.limit for one in entry.allowances if one.expires >= today}
         own = replace(own, allowed=allowed)
-        report = check(entry.model, list(entry.inputs) or None, options=own, progress=progress)
+        try:
+            report = check(entry.model, list(entry.inputs) or None, options=own, progress=progress)
+        except InputError as error:
+            raise InputError(f"{found}, check {number}: {error.message}", hint=error.hint) from error
+        except EngineError as error:
+            report = _failed(entry.model, error, own)
         expired = [_expired(one) for one in entry.allowances if one.expires < today]
-        reports.append(replace(report, findings=[*report.findings, *expired]))
+        reports.append(with_findings(report, expired, own.fail_on) if expired else report)
     return _report(reports)
+
+
+def _failed(model: str, error: EngineError, options: CheckOptions) -> CheckReport:
+    """The report of a check whose model's own framework failed; the others are still done."""
+    step = Step(name="probe", target=None, verdict="error", summary=str(error))
+    where = environment({}, options.threads)
+    return make_report(model, [step], fail_on=options.fail_on, environment=where, targets={})
 
 
 def read_project(file: Path) -> list[Entry]:
@@ -127,13 +147,24 @@ def read_project(file: Path) -> list[Entry]:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is no TOML: {error}.") from None
-    if file.name == "pyproject.toml":
-        body = body.get("tool", {}).get("parity", {})
+    section = "tool.parity." if file.name == "pyproject.toml" else ""
+    for part in section.split(".")[:-1]:
+        body = body.get(part, {})
+        if not isinstance(body, dict):
+            raise InputError(f"{file}: {part} is {body!r}, which is no table.", hint="Write [[tool.parity.check]].")
+    for key in body:
+        if key != "check":
+            raise InputError.unknown(f"key of {file}", f"{section}{key}", [f"{section}check"])
     entries = body.get("check", [])
-    if not isinstance(entries, list) or not entries or not all(isinstance(one, dict) for one in entries):
-        where = "[[tool.parity.check]]" if file.name == "pyproject.toml" else "[[check]]"
-        raise InputError(f"{file} asks for no check.", hint=f"Write {where} with model = and targets = for each.")
+    if not _tables(entries) or not entries:
+        raise InputError(
+            f"{file} asks for no check.", hint=f"Write [[{section}check]] with model = and targets = for each."
+        )
     return [_entry(file, number, entry) for number, entry in enumerate(entries, 1)]
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
 def _entry(file: Path, number: int, entry: Mapping[str, Any]) -> Entry:
@@ -156,15 +187,25 @@ def _entry(file: Path, number: int, entry: Mapping[str, Any]) -> Entry:
         samples=_typed(where, entry, "samples", int, 1),
         fail_on=fail_on,
     )
+    if options.samples < 1:
+        raise InputError(f"{where}: samples is {options.samples}.", hint="Write 1 or more.")
+    allowed = entry.get("allow", [])
+    if not _tables(allowed):
+        raise InputError(f"{where}: allow is {allowed!r}, which is no list of tables.", hint=ALLOW)
     inputs = [file.parent / name for name in _names(where, entry, "inputs")]
-    allowances = [_allowance(where, one) for one in entry.get("allow", [])]
+    allowances = [_allowance(where, one) for one in allowed]
     return Entry(model=_near(file, model), inputs=inputs, options=options, allowances=allowances)
 
 
 def _typed(where: str, entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
-    value = entry.get(key, default)
-    if value is not default and not isinstance(value, kind):
-        raise InputError(f"{where}: {key} is {value!r}, which is no {kind.__name__}.")
+    if key not in entry:
+        return default
+    value = entry[key]
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:  # true is an int of Python, and no number of anybody's
+        said = KINDS[kind]
+        raise InputError(f"{where}: {key} is {value!r}, which is {'not' if kind is bool else 'no'} {said}.")
     return value
 
 
@@ -179,24 +220,34 @@ def _names(where: str, entry: Mapping[str, Any], key: str) -> list[str]:
 def _near(file: Path, reference: str) -> str:
     """A model reference with its path relative to the file: ``hf:DIR``, ``torch:FILE.py:NAME`` or a path."""
     prefix, colon, rest = reference.partition(":")
-    if not colon or prefix not in PREFIXES:
-        return str(file.parent / reference)
+    near = file.parent / reference
+    if not colon or (prefix not in PREFIXES and (near.exists() or prefix not in discover())):
+        return str(near)
     return f"{prefix}:{file.parent / rest}"
 
 
+ALLOW: Final = 'Write rule = "precision", reason = "why", expires = 2027-01-31 and, if need be, limit = 1e-3.'
+"""How an allowance is written."""
+
+
 def _allowance(where: str, entry: Mapping[str, Any]) -> Allowance:
+    for key in entry:
+        if key not in ALLOWANCE:
+            raise InputError.unknown(f"key of an allowance of {where}", key, ALLOWANCE)
     for key in ("rule", "reason", "expires"):
         if key not in entry:
-            raise InputError(
-                f"{where}: an allowance lacks '{key}'.",
-                hint='Write rule = "precision", reason = "why", expires = 2027-01-31 and, if need be, limit = 1e-3.',
-            )
+            raise InputError(f"{where}: an allowance lacks '{key}'.", hint=ALLOW)
     if entry["rule"] not in RULES:
         raise InputError.unknown(f"rule of {where}", str(entry["rule"]), RULES)
-    if not isinstance(entry["expires"], date):
-        raise InputError(f"{where}: expires is {entry['expires']!r}, which is no date.", hint="Write 2027-01-31.")
+    expires = entry["expires"]
+    if isinstance(expires, datetime):
+        expires = expires.date()
+    if not isinstance(expires, date):
+        raise InputError(f"{where}: expires is {expires!r}, which is no date.", hint="Write 2027-01-31.")
     limit = _typed(where, entry, "limit", float, None)
-    return Allowance(rule=entry["rule"], limit=limit, reason=str(entry["reason"]), expires=entry["expires"])
+    if limit is not None and not 0 <= limit < math.inf:
+        raise InputError(f"{where}: limit is {limit}, which is no limit of an error.", hint=ALLOW)
+    return Allowance(rule=entry["rule"], limit=limit, reason=str(entry["reason"]), expires=expires)
 
 
 def _expired(one: Allowance) -> Finding:

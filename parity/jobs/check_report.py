@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from parity.findings import Finding, Verdict, counted
+from parity.findings import Finding, Report, Verdict, counted
 
 StepName = Literal["scan", "probe", "export", "diff"]
 
@@ -33,7 +33,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(Report):
     """What a check found; the fields are those of the JSON contract.
 
     Attributes:
@@ -61,9 +61,7 @@ def make_report(
     model: str, steps: Sequence[Step], *, fail_on: str, environment: Mapping[str, Any], targets: Mapping[str, Any]
 ) -> CheckReport:
     """One report of all steps; with ``fail_on`` "warning", warnings count as errors."""
-    findings = [_of_step(one, step) for step in steps for one in step.findings]
-    if fail_on == "warning":
-        findings = [replace(one, severity="error") if one.severity == "warning" else one for one in findings]
+    findings = _graded([_of_step(one, step) for step in steps for one in step.findings], fail_on)
     verdict = _verdict(steps, findings)
     return CheckReport(
         verdict=verdict,
@@ -74,6 +72,20 @@ def make_report(
         environment=environment,
         model=model,
     )
+
+
+def with_findings(report: CheckReport, more: Sequence[Finding], fail_on: str) -> CheckReport:
+    """A report with findings that are of no step, as if they had been found."""
+    findings = [*report.findings, *_graded(more, fail_on)]
+    verdict = _verdict(report.steps, findings)
+    summary = _summary(report.model, verdict, report.steps, findings, report.coverage["targets"])
+    return replace(report, verdict=verdict, summary=summary, findings=findings)
+
+
+def _graded(findings: Sequence[Finding], fail_on: str) -> list[Finding]:
+    """The findings; warnings as errors where they are to fail."""
+    worse = fail_on == "warning"
+    return [replace(one, severity="error") if worse and one.severity == "warning" else one for one in findings]
 
 
 def _of_step(finding: Finding, step: Step) -> Finding:

@@ -14,10 +14,10 @@ from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_prove import check_prove, prove
 from parity.jobs.diff_report import DiffReport, make_report
 from parity.jobs.diff_run import RunResult, Task, compare, empty_result, run_once, watch_both
-from parity.jobs.diff_sides import Opened, open_candidate, open_sides
+from parity.jobs.diff_sides import Opened, made_sets, open_candidate, open_sides
 from parity.jobs.mend import check_write_fix, with_repair
 from parity.jobs.reproduction import check_repro
-from parity.model_inputs import given_inputs, make_inputs
+from parity.model_inputs import given_inputs
 from parity.stopwatch import Stopwatch
 
 __all__ = ["DiffOptions", "DiffReport", "diff"]
@@ -56,7 +56,7 @@ def diff(
                 ours, theirs = open_sides(reference, candidate, options, stack)
             if options.prove:
                 check_prove(ours)
-            sets = given_sets or _made_sets(ours, theirs, options)
+            sets = given_sets or made_sets(ours, theirs, options.samples)
             results, proof = [], None
             for number, given in enumerate(sets):
                 if (empty := empty_result(given)) is not None:
@@ -107,13 +107,3 @@ def _given_sets(inputs: Any) -> list[dict[str, Array]]:
     """The sets of inputs that the user gave, read before any model is opened."""
     given = inputs if isinstance(inputs, list) else [] if inputs is None else [inputs]
     return [given_inputs(one) for one in given]
-
-
-def _made_sets(ours: Opened, theirs: Opened, options: DiffOptions) -> list[dict[str, Array]]:
-    """Inputs of a recorded trace, or made from the signature of the side that has one."""
-    for one in (ours, theirs):
-        if one.view is not None:
-            trace = one.view.trace
-            return [{name: trace.array(tensor) for name, tensor in trace.ends.inputs.items()}]
-    specs = ours.specs or theirs.specs
-    return [make_inputs(specs, number) for number in range(options.samples)]

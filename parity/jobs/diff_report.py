@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.diagnose.power import SEEN
-from parity.findings import SEVERITIES, Finding, Verdict, counted
+from parity.findings import SEVERITIES, Finding, Report, Verdict, counted
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
@@ -50,7 +50,7 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffReport:
+class DiffReport(Report):
     """What a diff found; the fields are those of the JSON contract.
 
     Attributes:
@@ -145,9 +145,9 @@ def _followed(finding: Finding, options: DiffOptions) -> Finding:
     """A finding without the advice that the user has followed already."""
     fix = finding.fix
     if options.write_fix is not None:
-        fix = fix.replace(" --write-fix FILE.onnx writes the graph so mended.", "")
+        fix = fix.replace(" parity diff --write-fix FILE.onnx writes the graph so mended.", "")
     if options.repro is not None:
-        fix = fix.replace("; --repro DIR saves both with their inputs.", ".")
+        fix = fix.replace("; parity diff --repro DIR saves both with their inputs.", ".")
     return replace(finding, fix=fix)
 
 

@@ -13,6 +13,7 @@ from parity.findings import Finding
 from parity.graph import InputSpec
 from parity.jobs.diff_options import DiffOptions
 from parity.layerwise.repetition import nondeterminism, same_outputs
+from parity.model_inputs import make_inputs
 from parity.models import ModelReference
 from parity.sides import Side, SideOptions, found_model
 from parity.stopwatch import Stopwatch
@@ -103,6 +104,16 @@ def open_candidate(model: Any, options: DiffOptions, stack: ExitStack) -> Opened
     if isinstance(prepared, Side):
         stack.callback(prepared.close)
     return _opened(prepared, options.candidate_dtype)
+
+
+def made_sets(ours: Opened, theirs: Opened | None, samples: int) -> list[dict[str, Array]]:
+    """Inputs of a recorded trace, or made from the signature of the side that has one, for both to take."""
+    for one in (ours, theirs):
+        if one is not None and one.view is not None:
+            trace = one.view.trace
+            return [{name: trace.array(tensor) for name, tensor in trace.ends.inputs.items()}]
+    other = theirs.specs if theirs is not None else {}
+    return [make_inputs(ours.specs or other, number, other) for number in range(samples)]
 
 
 def at_once(

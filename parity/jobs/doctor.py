@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from parity.findings import Finding, Verdict, environment
+from parity.findings import Finding, Report, Verdict, environment
 from parity.installation import AdapterStatus, adapter_statuses, name_clashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorReport:
+class DoctorReport(Report):
     """What is installed; ``adapters`` by name, besides the fields that every report has."""
 
     verdict: Verdict

@@ -16,7 +16,7 @@ import safetensors
 from parity.adapter import Array
 from parity.dtypes import FLOAT_DTYPES, float_dtype
 from parity.errors import InputError
-from parity.findings import Finding, Verdict, environment
+from parity.findings import Finding, Report, Verdict, environment
 from parity.functions import Variant, parse
 from parity.functions.identify import Identification
 from parity.functions.identify import identify as identify_samples
@@ -67,7 +67,7 @@ SAFETENSORS_DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdentifyReport:
+class IdentifyReport(Report):
     """What was identified; its fields are those of the JSON contract, with the evidence beside them."""
 
     verdict: Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from parity.errors import InputError
-from parity.findings import Finding, Verdict, counted, environment
+from parity.findings import Finding, Report, Verdict, counted, environment
 from parity.jobs.diff_options import Progress
 from parity.model_inputs import given_inputs, make_inputs
 from parity.models import ModelReference
@@ -39,7 +39,7 @@ class RecordOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordReport:
+class RecordReport(Report):
     """What was recorded.
 
     Attributes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from parity.errors import InputError, ParityError
-from parity.findings import Finding, Verdict, counted, environment
+from parity.findings import Finding, Report, Verdict, counted, environment
 from parity.scanner.knowledge.targets import resolved
 from parity.scanner.model import ActivationUse, Document, Unreadable
 from parity.scanner.readers import SUFFIXES, reader_of
@@ -39,7 +39,7 @@ LARGEST_INPUT: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanReport:
+class ScanReport(Report):
     """What was found.
 
     Attributes:

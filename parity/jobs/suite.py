@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from parity.dtypes import FLOAT_DTYPES
 from parity.errors import EngineError, InputError
-from parity.findings import SEVERITIES, Finding, Verdict, counted, environment, worst_verdict
+from parity.findings import SEVERITIES, Finding, Report, Verdict, counted, environment, worst_verdict
 from parity.functions import FORMULAS
 from parity.inputs import REGIMES
 from parity.installation import AdapterStatus, adapter_statuses
@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteReport:
+class SuiteReport(Report):
     """What the suite found; its fields are those of the JSON contract."""
 
     verdict: Verdict

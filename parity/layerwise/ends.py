@@ -308,7 +308,7 @@ def _shape(names: tuple[str, str], ours: Array, theirs: Array, place: OutputPlac
         severity="error",
         message=f"Output '{name}' has shape {list(theirs.shape)} in the candidate and {list(ours.shape)} in the "
         f"reference{how}.",
-        fix="If this layout is meant, say so with --candidate-output-perm NUMBER:AXES." if fit else "",
+        fix="If this layout is meant, say so with parity diff --candidate-output-perm NUMBER:AXES." if fit else "",
         location={"reference": place.location, "candidate": other},
         expected=str(list(ours.shape)),
         observed=str(list(theirs.shape)),

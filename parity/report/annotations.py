@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from parity.findings import Finding
@@ -18,6 +19,7 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
     """A workflow command for each finding, with file and line where it has them."""
     for one in findings:
         file, line = place(one.location)
+        file = near(file)
         known = {"file": file, "line": line, "title": one.rule}
         told = ",".join(f"{key}={_property(str(value))}" for key, value in known.items() if value)
         yield f"::{LEVELS[one.severity]} {told}::{_data(f'{one.message} {one.fix}'.strip())}"
@@ -34,6 +36,12 @@ def place(location: Mapping[str, Any]) -> tuple[str, int | None]:
         if file and line.isdecimal():
             return file, int(line)
     return "", None
+
+
+def near(file: str) -> str:
+    """A file below the working directory by its path from there, as code hosts know it; another as it is."""
+    path = Path(file)
+    return path.relative_to(Path.cwd()).as_posix() if path.is_absolute() and path.is_relative_to(Path.cwd()) else file
 
 
 def _data(text: str) -> str:

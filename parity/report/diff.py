@@ -114,9 +114,9 @@ def print_finding(out: Console, place: int, finding: Finding) -> None:
     head = Text.assemble((f"{place}. {kind}", colour), "  ", plain(one_line(finding.message)))
     out.print(head, soft_wrap=True)
     for name, said in facts_of(finding):
-        out.print(plain(f"   {name}: {said}"), soft_wrap=True)
+        out.print(plain(f"   {name}: {one_line(said)}"), soft_wrap=True)
     if finding.fix:
-        out.print(Text.assemble(("   fix: ", "bold"), finding.fix), soft_wrap=True)
+        out.print(Text.assemble(("   fix: ", "bold"), plain(one_line(finding.fix))), soft_wrap=True)
 
 
 def facts_of(finding: Finding) -> Iterator[tuple[str, str]]:
@@ -290,9 +290,9 @@ def shortened(name: str, length: int) -> str:
 def _repair(out: Console, repair: Repair, *, allowed: bool) -> None:
     out.print()
     if repair.verdict is None:
-        out.print(Text.assemble(("with the mended graph: ", "bold"), repair.summary), soft_wrap=True)
+        out.print(Text.assemble(("with the mended graph: ", "bold"), plain(repair.summary)), soft_wrap=True)
     else:
-        out.print(Text.assemble(("with the mended graph: ", "bold"), str(repair.file)), soft_wrap=True)
+        out.print(Text.assemble(("with the mended graph: ", "bold"), plain(str(repair.file))), soft_wrap=True)
         out.print(verdict_line(repair.verdict, repair.summary), soft_wrap=True)
     for edit in repair.edits:
         out.print(plain(f"   mended: {edit}"), soft_wrap=True)

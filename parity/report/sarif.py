@@ -7,7 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from parity.findings import SCAN_RULES, Finding, to_json
-from parity.report.annotations import place
+from parity.models import PREFIXES
+from parity.report.annotations import near, place
 from parity.rules import RULES
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -22,8 +23,11 @@ SUMMARIES: Final[Mapping[str, str]] = {
 """What each rule is about."""
 
 
-def render(command: str, report: Any) -> str:  # noqa: ARG001 – as for JSON
-    """The findings of a report, and of a scan the files that could not be read."""
+def render(command: str, report: Any) -> str:
+    """The findings of a report, and of a scan the files that could not be read.
+
+    Each has a file, that of the model where nothing nearer is known: GitHub refuses a document with one that has none.
+    """
     unreadable = [
         Finding(rule=UNREADABLE, severity="error", message=one["message"], fix=one["hint"], location=one)
         for one in report.coverage.get("unreadable", ())
@@ -39,14 +43,24 @@ def render(command: str, report: Any) -> str:  # noqa: ARG001 – as for JSON
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, rules) for finding in findings],
+        "results": [_result(finding, rules, _model_file(command, report, finding)) for finding in findings],
         "invocations": [{"executionSuccessful": not unreadable}],
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _result(finding: Finding, rules: Sequence[str]) -> dict[str, Any]:
+def _model_file(command: str, report: Any, finding: Finding) -> str:
+    """The file of the model that a finding is about; the name of the command where the report does not tell."""
+    text = str(getattr(report, "model", "") or finding.evidence.get("model", ""))
+    prefix, colon, rest = text.partition(":")
+    path = rest if colon and prefix in PREFIXES else text
+    if ".py:" in path:
+        path = path.rpartition(":")[0]
+    return path or f"parity-{command}"
+
+
+def _result(finding: Finding, rules: Sequence[str], otherwise: str) -> dict[str, Any]:
     text = f"{finding.message} {finding.fix}".rstrip()
     result: dict[str, Any] = {
         "ruleId": finding.rule,
@@ -55,14 +69,15 @@ def _result(finding: Finding, rules: Sequence[str]) -> dict[str, Any]:
         "message": {"text": text},
     }
     file, line = place(finding.location)
-    if file:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file.replace("\\", "/"))}}
-        if line:
-            physical["region"] = {"startLine": line}
-        where: dict[str, Any] = {"physicalLocation": physical}
-        if finding.location.get("path"):
-            where["logicalLocations"] = [{"fullyQualifiedName": finding.location["path"]}]
-        result["locations"] = [where]
+    if not file:
+        file, line = otherwise, 1
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(near(file).replace("\\", "/"))}}
+    if line:
+        physical["region"] = {"startLine": line}
+    where: dict[str, Any] = {"physicalLocation": physical}
+    if finding.location.get("path"):
+        where["logicalLocations"] = [{"fullyQualifiedName": finding.location["path"]}]
+    result["locations"] = [where]
     if finding.evidence:
         result["properties"] = to_json(finding.evidence)
     return result

@@ -77,7 +77,7 @@ def _name(finding: Finding) -> str:
 
 def _in_full(finding: Finding) -> Text:
     where: Mapping[str, str] = finding.location
-    text = Text.assemble("  ", (where.get("candidate", "").partition(": ")[0], "dim"), "  ", finding.message)
+    text = Text.assemble("  ", (where.get("candidate", "").partition(": ")[0], "dim"), "  ", plain(finding.message))
     if finding.fix:
         text.append(f"\n      fix: {finding.fix}")
     return text

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from parity.errors import CONTROLS
+
 COLOURS: Final = {
     "pass": "green",
     "warning": "yellow",
@@ -46,10 +48,6 @@ def new_table(title: str = "") -> Table:
         pad_edge=False,
         min_width=len(title) or None,
     )
-
-
-CONTROLS: Final = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
-"""Characters that would be orders to a terminal, as they are written in Python."""
 
 
 def plain(text: str, colour: str = "") -> Text:

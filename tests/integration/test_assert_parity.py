@@ -119,6 +119,23 @@ def test_the_report_of_a_session_has_every_comparison_in_whatever_process(tmp_pa
     jsonschema.validate(body, SCHEMA)
 
 
+@pytest.mark.parametrize(("file", "said"), [(".", "is a folder"), ("test_models.py/x.json", "cannot be written")])
+def test_a_report_that_cannot_be_written_is_told_before_any_test(tmp_path: Path, file: str, said: str) -> None:
+    (tmp_path / "test_models.py").write_text("def test_one():\n    open('ran', 'w')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--parity-report={file}", "test_models.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_pytest_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_models.py").write_text(TESTS)
     done = subprocess.run(

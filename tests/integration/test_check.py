@@ -11,6 +11,7 @@ import transformers
 
 from parity.errors import InputError
 from parity.jobs.check import CheckOptions, check
+from parity.jobs.diff import diff
 
 TINY = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 40}
 NET = """
@@ -83,6 +84,23 @@ def test_a_config_that_is_not_the_exports_fails_with_the_line_to_change(bert: Pa
     line = (other / "config.json").read_text().splitlines().index('  "hidden_act": "gelu_new",') + 1
     assert f"config.json:{line}" in finding.fix
     assert 'write "hidden_act": "gelu" there' in finding.fix
+
+
+def test_inputs_are_made_for_an_export_that_takes_more_of_them(bert: Path, tmp_path: Path) -> None:
+    inputs = {"input_ids": np.arange(32).reshape(2, 16) % 40, "attention_mask": np.ones((2, 16), np.int64)}
+    check(str(bert), inputs, options=CheckOptions(targets=["onnxruntime"], keep=tmp_path))
+    kept = str(tmp_path / "onnxruntime" / "model.onnx")
+    assert diff(str(bert), kept).verdict == "pass"
+    report = check(str(bert), options=CheckOptions(candidate=kept, samples=2))
+    assert report.verdict == "pass", report.summary
+    assert report.steps[-1].report["coverage"]["input_sets"] == 2
+
+
+def test_inputs_are_made_for_an_export_where_the_model_does_not_tell_what_it_takes(net: Path, tmp_path: Path) -> None:
+    inputs = str(net.with_name("x.npz"))
+    check(f"torch:{net}:build", inputs, options=CheckOptions(targets=["onnxruntime"], keep=tmp_path))
+    options = CheckOptions(candidate=str(tmp_path / "onnxruntime" / "model.onnx"))
+    assert check(f"torch:{net}:build", options=options).verdict == "pass"
 
 
 def test_several_targets_and_one_that_is_only_scanned(net: Path) -> None:

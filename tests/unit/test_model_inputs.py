@@ -85,6 +85,12 @@ def test_optional_inputs_are_left_out() -> None:
     assert list(make_inputs(specs)) == ["a"]
 
 
+def test_optional_inputs_are_made_where_the_other_side_needs_them() -> None:
+    one, optional = InputSpec(dtype="int64", shape=(2,)), InputSpec(dtype="int64", shape=(2,), optional=True)
+    specs = {"a": one, "mask": optional, "types": optional}
+    assert list(make_inputs(specs, other={"mask": one, "types": optional, "more": one})) == ["a", "mask"]
+
+
 @pytest.mark.parametrize(
     ("specs", "said"),
     [({}, "says what inputs"), ({"x": InputSpec(dtype="float32", shape=None)}, "shape of its input 'x'")],

@@ -50,8 +50,9 @@ def _headline(report: CheckReport) -> str:
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
-    for target, told in report.coverage.get("targets", {}).items():
-        if (rate := told.get("catch_rate")) is not None:
+    rates = {target: told.get("catch_rate") for target, told in report.coverage.get("targets", {}).items()}
+    for target, rate in rates.items():
+        if rate is not None and (len(rates) > 1 or report.verdict == "mismatch"):  # else the headline says it
             yield f"{target}: {rate:.0%} of the known faults that were injected would have been caught."
     if report.cached:
         yield "This is the result of an earlier check of the same files, options and versions."

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from parity.errors import CONTROLS
 from parity.findings import Finding
 from parity.report.diff import facts_of
-from parity.report.terminal import CONTROLS, number
+from parity.report.terminal import number
 
 MOST_CARDS: Final = 12
 """Findings that are shown with all that is known of them; the others stand in a table."""

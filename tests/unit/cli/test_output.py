@@ -117,6 +117,20 @@ def test_quiet_and_output_leave_both_streams_empty(tmp_path: Path, form: str, ca
     assert (tmp_path / "out").stat().st_size > 0
 
 
+def test_a_summary_gives_the_terminal_no_orders(tmp_path: Path, capsys) -> None:
+    report = replace(doctor(), summary="a \x07 name")
+    for output in (to(None, quiet=True), to(tmp_path / "out.txt")):
+        with pytest.raises(SystemExit):
+            output.emit("doctor", report, lambda _report, **_: "")
+        assert "a \\x07 name" in "".join(capsys.readouterr())
+
+
+def test_an_error_gives_the_terminal_no_orders(parity) -> None:
+    code, _, err = parity("diff", "no\x07such.onnx", "b.onnx")
+    assert code == 2
+    assert "no\\x07such.onnx" in err
+
+
 def test_json_is_json_even_when_quiet(capsys) -> None:
     emit(to(None, form="json", quiet=True))
     assert json.loads(capsys.readouterr().out)["command"] == "doctor"

@@ -64,6 +64,8 @@ def test_a_graph_is_mended_at_its_nodes_or_tensors() -> None:
     assert "between the tensors 'x' and 'y'" in activation(ONNX, erf, chain("Tanh", "Mul"))
     assert activation(ONNX, variant("relu"), chain("Gelu")).startswith("Put Relu in the place of node 'n0', Gelu,")
     assert "in its place" in activation(ONNX, erf, None)
+    fused = Chain("x", "y", (Site(name="BiasGelu", op="BiasGelu", kind="", scope="", inputs=(), outputs=("y",)),))
+    assert "what makes the tensor 'y', BiasGelu," in activation(ONNX, variant("gelu_tanh"), fused)
 
 
 def test_words_are_of_known_rules_and_frameworks() -> None:
@@ -102,7 +104,7 @@ def test_what_mends_a_cause(framework: str, one: Hypothesis, said: str) -> None:
 
 
 def test_a_lower_precision_can_be_declared() -> None:
-    assert "say --candidate-dtype float16" in fix_of(TORCH, cause("precision", "float32", "float16"))
+    assert "say parity diff --candidate-dtype float16" in fix_of(TORCH, cause("precision", "float32", "float16"))
     assert "--candidate-dtype" not in fix_of(TORCH, cause("precision", "float32", "tf32")), "no tensor is of that type"
 
 

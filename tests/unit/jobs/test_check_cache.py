@@ -50,5 +50,49 @@ def test_another_file_or_option_is_another_result(model: ModelReference) -> None
 def test_a_damaged_entry_is_none(model: ModelReference, tmp_path: Path) -> None:
     Cache(model, None, CheckOptions()).write(report())
     (entry,) = (tmp_path / "cache").rglob("*.json")
-    entry.write_text("{")
+    for text in (
+        "{",
+        "[]",
+        "3",
+        '{"steps": [{"findings": [3]}]}',
+        '{"steps": [], "findings": [{"evidence": 3}]}',
+        "\0",
+    ):
+        entry.write_text(text)
+        assert Cache(model, None, CheckOptions()).read() is None
+
+
+@pytest.mark.parametrize("folder", ["file/cache", "a" * 300, "locked"])
+def test_a_cache_that_cannot_be_used_is_none(
+    model: ModelReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    cache = Cache(model, None, CheckOptions())
+    if folder == "locked":  # whoever runs the tests may be root, to whom nothing is locked
+        monkeypatch.setattr(Path, "is_file", refused)
+        monkeypatch.setattr(Path, "mkdir", refused)
+    cache.write(report())
+    assert cache.read() is None
+
+
+def refused(*_: object, **__: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_user_without_a_home_has_no_cache(model: ModelReference, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
     assert Cache(model, None, CheckOptions()).read() is None
+
+
+def homeless() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    model: ModelReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "replace", refused)
+    Cache(model, None, CheckOptions()).write(report())
+    assert not [one for one in (tmp_path / "cache").rglob("*") if one.is_file()]

@@ -12,6 +12,7 @@ import pytest
 
 from parity.findings import Finding
 from parity.functions import variant
+from parity.jobs.check_report import Step, make_report
 from parity.jobs.doctor import doctor
 from parity.jobs.identify import identify
 from parity.jobs.scan import scan
@@ -96,6 +97,60 @@ def test_sarif_has_the_source_line_of_a_diff() -> None:
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "weights"
     physical = result["locations"][0]["physicalLocation"]
     assert (physical["artifactLocation"]["uri"], physical["region"]["startLine"]) == ("net.py", 7)
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [
+        ("hf:./bert", "./bert"),
+        ("torch:net.py:build", "net.py"),
+        ("a b.onnx", "a%20b.onnx"),
+        ("{here}/m.onnx", "m.onnx"),
+        ("", "parity-check"),
+    ],
+)
+def test_sarif_has_a_file_for_every_finding(model: str, file: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = [Step(name="diff", target="t", verdict="mismatch", summary="", findings=[replace(FINDING, location={})])]
+    model = model.format(here=tmp_path)
+    told = make_report(model, steps, fail_on="error", environment={}, targets={"t": {}})
+    for one in (told, replace(told, model="", findings=[replace(told.findings[0], evidence={"model": model})])):
+        (run,) = json.loads(sarif.render("check", one))["runs"]
+        (result,) = run["results"]
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == file
+
+
+ATTRIBUTES = {
+    "testsuites": {"name", "time", "tests", "failures", "errors"},
+    "testsuite": {"name", "tests", "failures", "errors", "time", "skipped", "timestamp", "hostname", "id", "package"},
+    "testcase": {"name", "time", "classname"},
+    "failure": {"type", "message"},
+    "error": {"type", "message"},
+    "skipped": {"type", "message"},
+    "system-out": set(),
+}
+"""What Jenkins' schema of JUnit's XML allows of each element."""
+
+CHILDREN = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"testcase", "system-out"},
+    "testcase": {"skipped", "error", "failure", "system-out"},
+}
+"""Likewise what it may hold."""
+
+
+@pytest.mark.parametrize("verdict", ["pass", "mismatch", "inconclusive", "error"])
+def test_junit_is_what_a_server_reads(verdict: str) -> None:
+    root = parsed(junit.render("diff", report(verdict, FINDING, replace(FINDING, severity="note"))))
+    assert root.tag == "testsuites"
+    for one in root.iter():
+        assert set(one.keys()) <= ATTRIBUTES[one.tag]
+        assert {child.tag for child in one} <= CHILDREN.get(one.tag, set())
+    (suite,) = root
+    cases = list(suite.iter("testcase"))
+    assert int(suite.get("tests")) == len(cases)
+    for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(suite.get(name)) == len(list(suite.iter(tag)))
 
 
 def test_annotations_are_workflow_commands() -> None:

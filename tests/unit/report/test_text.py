@@ -15,7 +15,8 @@ from parity.measure.activation import Row
 from parity.report import doctor as doctor_report
 from parity.report import identify as identify_report
 from parity.report import suite as suite_report
-from parity.report.terminal import number, one_line, plain, verdict_line
+from parity.report.diff import print_finding
+from parity.report.terminal import console, number, one_line, plain, text_of, verdict_line
 
 AWKWARD = "f[approximate=tanh] [bold red]x[/] [link=a] \\[b] (compile)"
 
@@ -135,6 +136,19 @@ def test_numbers(value: float | None, digits: int, written: str) -> None:
 
 def test_plain_text_is_no_markup() -> None:
     assert plain("[bold]x[/bold]").plain == "[bold]x[/bold]"
+
+
+def test_a_finding_gives_the_terminal_no_orders_and_stays_on_its_lines() -> None:
+    name = "a\x1b[31m\nPASS"
+    finding = Finding(
+        rule="weights", severity="error", message=name, fix=name, location={"reference": name},
+        evidence={"places": [name], "count": 1}, impact={"reason": name},
+    )  # fmt: skip
+    out = console(colour=False, width=120)
+    print_finding(out, 1, finding)
+    lines = text_of(out).splitlines()
+    assert len(lines) == 6
+    assert sum("a\\x1b[31m\\nPASS" in line for line in lines) == 5
 
 
 def test_names_give_the_terminal_no_orders() -> None:

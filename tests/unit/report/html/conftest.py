@@ -113,7 +113,7 @@ def suite_report() -> SuiteReport:
         verdict="pass", summary=HOSTILE, findings=tuple(finding(severity="warning") for _ in range(13)),
         results=(*rows, Row(adapter=HOSTILE, implementation="", declared="", dtype="", reason=HOSTILE)),
         defaults={}, families={HOSTILE: {f"a {HOSTILE}": "gelu_erf", f"b {HOSTILE}": None}}, environment=ENVIRONMENT,
-        coverage={"measurements": 3, "inputs": 9},
+        coverage={"measurements": 3, "inputs": 9, "unsupported": 0},
     )  # fmt: skip
 
 
@@ -143,6 +143,12 @@ def documents() -> dict[str, str]:
     pytest.importorskip("jinja2", reason="the extra html is not installed")
     pytest.importorskip("plotly", reason="the extra html is not installed")
     return {name: import_module(f"parity.report.html.{name}").render(name, maker()) for name, maker in MAKERS.items()}
+
+
+@pytest.fixture
+def page_reports() -> dict[str, Any]:
+    """The reports of `documents`."""
+    return {name: maker() for name, maker in MAKERS.items()}
 
 
 @pytest.fixture
