@@ -1,6 +1,8 @@
 """ONNX models as sessions: production's very bits node by node, exact values, names that a user knows."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -645,3 +647,18 @@ def test_of_a_table_only_what_is_looked_up_is_cast(monkeypatch) -> None:
     wide = table.astype(np.float64)
     np.testing.assert_array_equal(made["rows"], wide[given["ids"]])
     np.testing.assert_array_equal(made["y"], (wide[given["ids"]] / 3)[given["few"]])
+
+
+def test_an_arena_that_the_user_registered_serves_as_well(tmp_path: Path) -> None:
+    code = """
+import numpy as np, onnxruntime as ort
+from onnx import parser
+from parity_adapters.onnxruntime import adapter
+memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+ort.create_and_register_allocator(memory, ort.OrtArenaCfg({}))
+text = '<ir_version: 10, opset_import: ["": 20]> g (float[3] x) => (float[3] y) { y = Relu (x) }'
+with adapter.open(parser.parse_model(text), {}) as session:
+    session.trace({"x": np.ones(3, np.float32)}, lambda site, made: print(*made))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "y\n"), done.stderr
