@@ -104,7 +104,7 @@ def _activations(page: _Page, report: ScanReport) -> Iterator[str]:
         by_file[use.file].append(use)
     alike: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for file, uses in by_file.items():
-        alike[tuple((use.path, repr(use.value), use.variant, use.basis, use.reason) for use in uses)].append(file)
+        alike[tuple((use.path, repr(use.value), computed(use), use.basis, use.reason) for use in uses)].append(file)
     groups = sorted(alike.values(), key=len, reverse=True)
     for files in groups[:MOST_TABLES]:
         yield from _table(page, files, by_file[files[0]])
