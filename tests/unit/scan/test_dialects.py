@@ -229,7 +229,18 @@ def test_gguf(scanned, values, path, variant):
 
 
 def test_gguf_of_an_unknown_architecture(scanned):
-    assert scanned(metadata(general__architecture="new"), name="m.gguf").activations == ()
+    report = scanned(metadata(general__architecture="new"), name="m.gguf")
+    assert report.activations == ()
+    assert [(one.severity, "'new' is not known here" in one.message) for one in report.findings] == [("note", True)]
+
+
+def test_gguf_of_endless_vocabularies_is_not_read_through(monkeypatch):
+    monkeypatch.setattr(gguf, "MOST_STRINGS", 3)
+    vocabulary = b"".join(struct.pack("<Q", 0) for _ in range(2))
+    pair = struct.pack("<Q", 1) + b"x" + struct.pack("<IIQ", 9, 8, 2) + vocabulary
+    file = b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + pair * 2
+    with pytest.raises(Unreadable, match="more than 3 strings"):
+        gguf.read(Source.of_bytes(file, "m.gguf"))
 
 
 WHOLE = metadata(general__architecture="clip", tokens=["a", "bc"], clip__use_gelu=True)
