@@ -114,7 +114,7 @@ def _piped(file: str) -> bytes:
     Raises:
         Unreadable: There is nothing, or too much of it.
     """
-    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         os.set_blocking(stream.fileno(), True)
         data = stream.read(LARGEST_INPUT + 1)
     if not data:

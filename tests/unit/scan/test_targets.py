@@ -69,6 +69,7 @@ def test_every_entry_has_evidence_and_a_variant_of_the_registry():
             assert entry["evidence"] in ("measured here", "source read", "documented", "assumed"), name
             assert entry["note"], name
             assert entry["computes"] in (None, "same") or entry["computes"] in FORMULAS
+            assert set(entry.get("variant", ())) <= FORMULAS.keys()
             assert entry["evidence"] != "assumed" or entry["computes"] in (None, "same"), name
 
 
@@ -78,7 +79,6 @@ def test_what_is_only_assumed_says_so_in_words(scanned):
     words = "assumed from the name, neither measured nor read in its source"
     assert notes["mlx"] == ("assumed", f"nn.silu; {words}")
     assert words in " ".join(render(report, colour=False, width=200).split())
-            assert set(entry.get("variant", ())) <= FORMULAS.keys()
 
 
 def test_an_unknown_target_is_told_the_nearest():
