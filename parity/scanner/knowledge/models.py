@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from parity.scanner.knowledge.files import data
-from parity.scanner.knowledge.names import Named, parsed
+from parity.scanner.knowledge.names import Named, number, parsed
 
 LIBRARY: Final = "transformers"
 
@@ -16,9 +16,6 @@ PARAMETERS: Final[Mapping[str, tuple[str, float]]] = {
     "leaky_relu": ("negative_slope", 0.01),
 }
 """The parameter of a variant that configs hold, and its default."""
-
-LARGEST: Final = 1e30
-"""A number beyond which no parameter is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +64,12 @@ class Literal:
 
     def named(self, node: Mapping[str, Any]) -> Named:
         """The function, with the parameter that the config ``node`` gives it."""
-        found, value = parsed(self.variant), _at(node, self.parameter)
-        if not _is_number(value):
+        found = parsed(self.variant)
+        value = number(_at(node, self.parameter)) if self.parameter else None
+        if value is None:
             return found
         name, default = PARAMETERS[found.variant]
-        return Named(found.variant, {} if value == default else {name: float(cast("float", value))})
+        return Named(found.variant, {} if value == default else {name: value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +105,6 @@ def _at(node: Any, field: str) -> Any:
     for part in field.split("."):
         node = node.get(part) if isinstance(node, Mapping) else None
     return node
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a config's value can be a parameter: JSON has whole numbers that no float holds, and NaN."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def measured_version() -> str:

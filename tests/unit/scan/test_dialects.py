@@ -234,6 +234,13 @@ def test_gguf_of_an_unknown_architecture(scanned):
     assert [(one.severity, "'new' is not known here" in one.message) for one in report.findings] == [("note", True)]
 
 
+@pytest.mark.parametrize("slope", [10**400, float("nan"), float("inf"), True, "0.2", None])
+def test_a_slope_that_is_no_number_is_the_usual_one(scanned, slope):
+    config = {"class_name": "Sequential", "config": {"layers": [layer("LeakyReLU", negative_slope=slope)]}}
+    (use,) = scanned(config).activations
+    assert (use.variant, use.parameters) == ("leaky_relu", {"negative_slope": 0.3})
+
+
 def test_gguf_of_endless_vocabularies_is_not_read_through(monkeypatch):
     monkeypatch.setattr(gguf, "MOST_STRINGS", 3)
     vocabulary = b"".join(struct.pack("<Q", 0) for _ in range(2))

@@ -263,6 +263,7 @@ def slopes(report):
         ({"model_type": "vits", "leaky_relu_slope": 0.3}, [0.3, None]),
         ({"model_type": "vits", "leaky_relu_slope": 0.01}, [None, None]),
         ({"model_type": "vits", "leaky_relu_slope": 10**400}, [0.1, None]),
+        ({"model_type": "vits", "": 0.3}, [0.1, None]),
         ({"model_type": "univnet"}, [0.2]),
         ({"model_type": "univnet", "leaky_relu_slope": 0.1}, [0.1]),
         ({"model_type": "seamless_m4t_v2", "leaky_relu_slope": 0.2}, [0.2, None]),
