@@ -13,7 +13,7 @@ from parity.functions import FORMULAS
 from parity.scanner.knowledge.files import data
 from parity.scanner.knowledge.names import parsed
 from parity.scanner.model import Unreadable
-from parity.scanner.readers import gguf, keras
+from parity.scanner.readers import exported_program, gguf, keras
 from parity.scanner.source import Source
 
 
@@ -304,3 +304,11 @@ def test_all_that_is_known_are_variants_of_the_registry():
     for text_ in filter(None, known):
         found = parsed(text_)
         assert found.parameters.keys() <= FORMULAS[found.variant].parameters.keys()
+
+
+def test_a_small_archive_that_unpacks_to_a_large_program_is_not_read(tmp_path):
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", b"[" + b"{}," * exported_program.MOST_PARTS + b"0]")
+    with pytest.raises(Unreadable, match=r"its model\.json has more than 8,388,608 parts"):
+        exported_program.read(Source.of_file(str(path)))
