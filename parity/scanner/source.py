@@ -16,6 +16,10 @@ STANDARD_INPUT: Final = "-"
 LARGEST_INPUT: Final = 1 << 30
 """Bytes that are read from standard input or a pipe."""
 
+LARGEST_HELD: Final = 64 << 20
+"""Bytes up to which a file is read whole. A larger one is mapped: should it shrink meanwhile, the system would end the
+process, but graphs with that many weights inside are seldom written anew while they are scanned."""
+
 LFS: Final = b"version https://git-lfs.github.com/spec/"
 """How the text begins that Git keeps in the place of a large file."""
 
@@ -94,13 +98,15 @@ class Source:
             raise Unreadable(f"{self.file} cannot be read: {error.strerror or error}.") from error
 
     def mapped(self) -> "mmap.mmap | bytes":
-        """All of it as a read-only buffer that the system loads page by page; the caller closes it with `released`.
+        """All of it as a read-only buffer, of a large file loaded page by page; the caller closes it with `released`.
 
         Raises:
             Unreadable: It cannot be read.
         """
         if self.inline is not None or not self.size:
             return self.inline or b""
+        if self.size <= LARGEST_HELD:
+            return self.read(LARGEST_HELD)
         try:
             with self.path.open("rb") as stream:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

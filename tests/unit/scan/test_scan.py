@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from parity.jobs.scan import scan
-from parity.scanner.model import ActivationUse, Document
+from parity.scanner.model import ActivationUse, Document, Unreadable
 from parity.scanner.rules import against
+from parity.scanner.source import Source
 
 BERT = {"model_type": "distilbert", "activation": "gelu"}
 
@@ -249,6 +250,21 @@ def test_pipes_are_read_where_somebody_writes_and_never_waited_for(parity, tmp_p
     Thread(target=lambda: (time.sleep(0.5), os.close(writer))).start()
     code, out, _ = parity("scan", pipe)
     assert (code, "gelu_erf" in out) == (0, True)
+
+
+def test_a_file_that_shrinks_or_goes_while_it_is_read_ends_no_scan(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x3a" * 100_000)
+    source = Source.of_file(str(path))
+    program = (
+        "import os, sys\nfrom parity.scanner.source import Source\n"
+        f"buffer = Source.of_file({str(path)!r}).mapped()\nos.truncate({str(path)!r}, 10)\nprint(sum(buffer))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, f"{0x3A * 100_000}\n")
+    path.unlink()
+    with pytest.raises(Unreadable, match="cannot be read"):
+        source.mapped()
 
 
 def test_no_activation_at_all_is_said(parity, tmp_path):
