@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from parity.errors import InputError, ParityError
 from parity.findings import Finding, Report, Verdict, counted, environment
+from parity.scanner.knowledge.models import LIBRARY
 from parity.scanner.knowledge.targets import resolved
 from parity.scanner.model import ActivationUse, Document, Unreadable
 from parity.scanner.readers import SUFFIXES, reader_of
@@ -17,7 +18,7 @@ from parity.scanner.request import ScanRequest
 from parity.scanner.rules import against as against_rule
 from parity.scanner.rules import optimizer_risk, target_differs
 from parity.scanner.rules.target_differs import TargetRow
-from parity.scanner.source import STANDARD_INPUT, Source
+from parity.scanner.source import LARGEST_INPUT, STANDARD_INPUT, Source
 
 PASSED_BY: Final = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "site-packages"})
 """Folders that a walk does not enter."""
@@ -33,9 +34,6 @@ NO_CONFIGS: Final = frozenset(
 
 LARGEST_WALKED: Final = 8 << 20
 """Bytes of a JSON file that a walk still reads; a larger one is data and no config."""
-
-LARGEST_INPUT: Final = 1 << 30
-"""Bytes that are read from standard input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +85,13 @@ def scan(
         versions: By library, the version that is going to run the models.
 
     Raises:
-        InputError: A target is not known.
+        InputError: A target or a library is not known.
     """
+    for name in versions or {}:
+        if name != LIBRARY:
+            raise InputError(
+                f"Of '{name}' no versions are known, only those of {LIBRARY}.", hint=f"For example {LIBRARY}=4.38."
+            )
     request = ScanRequest(
         targets=tuple(resolved(targets)), strict=strict, measure=measure, versions=dict(versions or {})
     )
@@ -159,6 +162,9 @@ class _Run:
     def read(self, file: str, *, named: bool) -> Iterator[Document]:
         """One file; ``named`` by the user, or found in a folder."""
         try:
+            if not named and _is_special(file):
+                self.left_out["no regular file"] += 1
+                return
             source = _source(file, self.request.versions)
             if not named and file.endswith(".json") and source.size > LARGEST_WALKED:
                 self.left_out[f"JSON of more than {LARGEST_WALKED >> 20} MB"] += 1
@@ -175,6 +181,11 @@ class _Run:
             self.unreadable.append({"file": file, "message": error.message, "hint": error.hint})
         except RecursionError:
             self.unreadable.append({"file": file, "message": f"{file} is nested too deep to be read.", "hint": ""})
+
+
+def _is_special(file: str) -> bool:
+    """Whether it is there and is a pipe, a socket or a device, which only waits or never ends."""
+    return os.path.exists(file) and not os.path.isfile(file)  # noqa: PTH110, PTH113 – ten times as fast as a Path
 
 
 def _unknown(file: str) -> dict[str, str]:
@@ -214,7 +225,8 @@ def _report(run: _Run, documents: list[Document], findings: list[Finding], compa
         verdict = "error"
     elif not documents or compared == 0:
         verdict = "inconclusive"
-    parts = [f"{counted(len(activations), 'activation')} in {counted(len(documents), 'file')}"]
+    found = counted(len(activations), "activation") if activations or run.unreadable else "No activation"
+    parts = [f"{found} in {counted(len(documents), 'file')}"]
     parts += [counted(errors, "error")] if errors else []
     parts += [counted(warnings, "warning")] if warnings else []
     if compared is not None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from parity.findings import Finding
 from parity.jobs.scan import ScanReport
 from parity.scanner.json_text import cut
+from parity.scanner.knowledge.targets import ASSUMED
 from parity.scanner.model import ActivationUse
 
 MOST_FINDINGS: Final = 40
@@ -104,7 +105,7 @@ def _activations(page: _Page, report: ScanReport) -> Iterator[str]:
         by_file[use.file].append(use)
     alike: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for file, uses in by_file.items():
-        alike[tuple((use.path, repr(use.value), use.variant, use.basis, use.reason) for use in uses)].append(file)
+        alike[tuple((use.path, repr(use.value), computed(use), use.basis, use.reason) for use in uses)].append(file)
     groups = sorted(alike.values(), key=len, reverse=True)
     for files in groups[:MOST_TABLES]:
         yield from _table(page, files, by_file[files[0]])
@@ -143,7 +144,7 @@ def _targets(page: _Page, report: ScanReport) -> Iterator[str]:
     rows: Counter[tuple[str, ...]] = Counter()
     for row in report.targets:
         one = row.answer
-        note = one.note if one.status != "same" else ""
+        note = one.note if one.status != "same" or one.evidence == ASSUMED else ""
         rows[one.target, one.status, row.model or "unknown", one.variant or "unknown", one.evidence, note] += 1
     if rows:
         cells = [

@@ -66,7 +66,8 @@ quick_gelu.
         summary="A deployment target computes another function than the model.",
         meaning="The model served there will not be the model that was trained, although no file is wrong.",
         detection="What each target does with each name is kept with its provenance – measured, source read, "
-        "documented or assumed – and with the version for which it is known; the finding says which. `--measure` runs "
+        "documented, or assumed from the name alone, which nobody has checked – and with the version for which it is "
+        "known; the finding says which. `--measure` runs "
         "a target that is installed.",
         mending="The fix is of the target: a patch, a flag, another version, or another target. Or train with what "
         "the target computes.",

@@ -15,6 +15,9 @@ Path = tuple[str | int, ...]
 DEEPEST: Final = 200
 """Levels of nesting that are read."""
 
+MOST_PARTS: Final = 2**22
+"""Objects, lists and values of a document: each takes tens of bytes once it is read, however short it is written."""
+
 LONGEST_SHOWN: Final = 80
 """Characters of a name or value that a message shows."""
 
@@ -58,10 +61,12 @@ class JsonText:
         file: Its name for messages.
 
     Raises:
-        Unreadable: It is no JSON in a Unicode encoding, or nested more than `DEEPEST` deep.
+        Unreadable: It is no JSON in a Unicode encoding, nested more than `DEEPEST` deep, or of too many parts.
     """
 
     def __init__(self, data: bytes, file: str) -> None:
+        if parts(data) > MOST_PARTS:
+            raise Unreadable(f"{file} has more than {MOST_PARTS:,} parts: it is data and no config.")
         self.text = _decoded(data, file)
         self._seen: dict[Path, int] = {}
         self._unseen = _keys(self.text)
@@ -119,6 +124,11 @@ class JsonText:
         while path not in self._seen and (one := next(self._unseen, None)):
             self._seen[one[0]] = one[1]
         return self._seen.get(path)
+
+
+def parts(data: bytes) -> int:
+    """Objects, lists and values of a JSON text at most, counted without reading it."""
+    return sum(map(data.count, (b"{", b"[", b",")))
 
 
 def shown(path: Path) -> str:

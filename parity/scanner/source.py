@@ -1,6 +1,8 @@
 """One file to be read: where it is, its first bytes, and as much of the rest as a reader asks for."""
 
 import mmap
+import os
+import stat
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -10,6 +12,16 @@ from typing import Final, Self
 from parity.scanner.model import Unreadable
 
 STANDARD_INPUT: Final = "-"
+
+LARGEST_INPUT: Final = 1 << 30
+"""Bytes that are read from standard input or a pipe."""
+
+LARGEST_HELD: Final = 64 << 20
+"""Bytes up to which a file is read whole. A larger one is mapped: should it shrink meanwhile, the system would end the
+process, but graphs with that many weights inside are seldom written anew while they are scanned."""
+
+LFS: Final = b"version https://git-lfs.github.com/spec/"
+"""How the text begins that Git keeps in the place of a large file."""
 
 HEAD: Final = 4096
 """Bytes by which a reader tells whether a file is of its format."""
@@ -40,15 +52,26 @@ class Source:
         """The file at that path, of which the first bytes are read.
 
         Raises:
-            Unreadable: It is missing, is no file or may not be read.
+            Unreadable: It is missing, is no file, may not be read, is empty or only stands for one.
         """
         path = Path(file)
         try:
+            mode = path.stat().st_mode
+            if stat.S_ISFIFO(mode):
+                return cls.of_bytes(_piped(file), file, versions)
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise Unreadable(f"{file} is a device or a socket and no file.", hint="Check the path.")
             with path.open("rb") as stream:
                 head = stream.read(HEAD)
                 size = len(head) if len(head) < HEAD else path.stat().st_size
         except OSError as error:
             raise Unreadable(f"{file} cannot be read: {error.strerror or error}.", hint="Check the path.") from error
+        if not head:
+            raise Unreadable(f"{file} is empty.", hint="Download or export it again.")
+        if head.startswith(LFS):
+            raise Unreadable(
+                f"{file} is a pointer of Git LFS and not the file itself.", hint="Fetch the file with 'git lfs pull'."
+            )
         return cls(file, path, size, head, versions=versions or {})
 
     @classmethod
@@ -75,18 +98,36 @@ class Source:
             raise Unreadable(f"{self.file} cannot be read: {error.strerror or error}.") from error
 
     def mapped(self) -> "mmap.mmap | bytes":
-        """All of it as a read-only buffer that the system loads page by page; the caller closes it with `released`.
+        """All of it as a read-only buffer, of a large file loaded page by page; the caller closes it with `released`.
 
         Raises:
             Unreadable: It cannot be read.
         """
         if self.inline is not None or not self.size:
             return self.inline or b""
+        if self.size <= LARGEST_HELD:
+            return self.read(LARGEST_HELD)
         try:
             with self.path.open("rb") as stream:
                 return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise Unreadable(f"{self.file} cannot be read: {error}.") from error
+
+
+def _piped(file: str) -> bytes:
+    """What is written to a pipe, such as ``<(command)`` of a shell; one to which nobody writes is not waited for.
+
+    Raises:
+        Unreadable: There is nothing, or too much of it.
+    """
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+        os.set_blocking(stream.fileno(), True)
+        data = stream.read(LARGEST_INPUT + 1)
+    if not data:
+        raise Unreadable(f"{file} is a pipe to which nobody writes.", hint="Give a file, or - for standard input.")
+    if len(data) > LARGEST_INPUT:
+        raise Unreadable(f"{file} gives more than {LARGEST_INPUT >> 30} GB.")
+    return data
 
 
 def released(buffer: "mmap.mmap | bytes") -> None:

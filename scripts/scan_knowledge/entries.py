@@ -57,7 +57,7 @@ def entry(name: str, owner: type[PreTrainedConfig], known: dict[str, Any], measu
         governing = {field for _, field in build.governs}
         own: dict[str, Any] = {field: {} for file in build.files for field in options(file, governing)}
         found["fields"] = {**own, **found["fields"]}
-        found["literals"] = _literals(build, measured.keys)
+        found["literals"] = _literals(build, measured.keys, owner)
         found["unread"] = build.unread
     elif base_class(owner):
         found["literals"] = _literals_of_source(owner)
@@ -87,7 +87,7 @@ def _fields(
     return found
 
 
-def _literals(build: Build, keys: Mapping[str, str]) -> list[dict[str, str]]:
+def _literals(build: Build, keys: Mapping[str, str], owner: type[PreTrainedConfig]) -> list[dict[str, str]]:
     """Activations that no field governs: of modules, and in functional calls."""
     scopes: dict[str, list[str]] = defaultdict(list)
     for scope, kind in build.own:
@@ -98,9 +98,27 @@ def _literals(build: Build, keys: Mapping[str, str]) -> list[dict[str, str]]:
     ]
     for file in build.files:
         for variant, places in functional(file, build.names).items():
-            scope = _some([place.partition(" ")[0] for place in places])
-            found.append({"variant": variant, "scope": scope, "reason": f"called in {_some(places)}"})
+            found.append(_called(variant, places, owner))
     return found
+
+
+def _called(variant: str, places: list[str], owner: type[PreTrainedConfig], more: str = "") -> dict[str, str]:
+    """A function that is called, with its parameter by the config's default where a field of the config holds it."""
+    scope = _some([place.partition(" ")[0] for place in places])
+    made = {"variant": variant, "scope": scope, "reason": f"called in {_some(places)}{more}"}
+    name, _, parameter = variant.rstrip("]").partition("=")
+    if parameter.isidentifier():
+        place, default = _default(owner, parameter)
+        made["variant"] = f"{name}={default}]"
+        made["parameter"] = place
+    return made
+
+
+def _default(owner: type[PreTrainedConfig], name: str) -> tuple[str, float]:
+    """Where a field stands in a config, or in a config within it, and its default."""
+    parts = {"": owner, **owner.sub_configs}
+    key, part = next((key, part) for key, part in parts.items() if hasattr(part(), name))
+    return f"{key}.{name}".lstrip("."), getattr(part(), name)
 
 
 def _literals_of_source(owner: type[PreTrainedConfig]) -> list[dict[str, str]]:
@@ -111,11 +129,7 @@ def _literals_of_source(owner: type[PreTrainedConfig]) -> list[dict[str, str]]:
         return []
     named = {one.name for one in classes_of(str(file)) if "Head" not in one.name and "For" not in one.name}
     return [
-        {
-            "variant": variant,
-            "scope": _some([place.partition(" ")[0] for place in places]),
-            "reason": f"called in {_some(places)}; the model was not built",
-        }
+        _called(variant, places, owner, "; the model was not built")
         for variant, places in functional(str(file), named).items()
     ]
 

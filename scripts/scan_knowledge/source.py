@@ -49,6 +49,8 @@ def options(file: str, fields: set[str]) -> dict[str, Any]:
 def functional(file: str, built: set[str]) -> dict[str, list[str]]:
     """Activations called in classes that were built, and in functions that these call: variant → places.
 
+    A slope is that which the config gives: ``leaky_relu[negative_slope=leaky_relu_slope]``.
+
     Args:
         file: The source.
         built: Names of classes.
@@ -59,12 +61,19 @@ def functional(file: str, built: set[str]) -> dict[str, list[str]]:
         squared: set[ast.AST] = set()
         for call in (one for one in ast.walk(owner) if isinstance(one, ast.Call)):
             variant = _called(call, texts)
+            if variant == "leaky_relu" and len(call.args) > 1:
+                variant += f"[negative_slope={_slope(call.args[1])}]"
             if ast.unparse(call.func) == "torch.square" and isinstance(call.args[0], ast.Call):
                 variant = "relu2" if _called(call.args[0], texts) == "relu" else ""
                 squared.add(call.args[0])
             if variant and call not in squared:
                 found[variant].append(f"{owner.name} ({Path(file).name}:{call.lineno})")
     return found
+
+
+def _slope(slope: ast.expr) -> str:
+    """A number as it is written, or the field of the config by whose name a class keeps it."""
+    return slope.attr if isinstance(slope, ast.Attribute) else ast.unparse(slope)
 
 
 def _texts(owner: ast.AST) -> dict[str, str]:

@@ -89,7 +89,8 @@ class Fields:
         """The fields that the config leaves to the model's class."""
         reason = f"absent; the default of '{model.name}' in {self.library}"
         for name, about in model.fields.items():
-            if name in given or not about.read or about.default is None or about.overridden_by in given:
+            passed_over = name in given or not about.read or about.default is None or about.optional
+            if passed_over or about.overridden_by in given:
                 continue
             for reading in known((*path, name), about.default, about, model):
                 self.config.add(reading.path, reading.value, reading.named, "class-default", reason=reason)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from parity.scanner.configs.config_file import ConfigFile
 from parity.scanner.json_text import Path, cut
 from parity.scanner.knowledge.files import data
-from parity.scanner.knowledge.names import Named, may_hold_function, named, parsed
+from parity.scanner.knowledge.names import Named, may_hold_function, named, number, parsed
 from parity.scanner.model import Document
 
 FORMAT: Final = "keras"
@@ -117,5 +117,5 @@ def _slope(found: Named, config: Any) -> dict[str, float]:
     own = {"leaky_relu": "negative_slope", "elu": "alpha"}.get(found.variant)
     if own is None or not isinstance(config, dict):
         return {}
-    value = config.get(own, config.get("alpha"))
-    return {own: float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else {}
+    value = number(config.get(own, config.get("alpha")))
+    return {} if value is None else {own: value}

@@ -73,7 +73,8 @@ def _known_name(path: Path, value: Any, field: Field) -> Reading:
     if value in field.values:
         return Reading(path, value, models.activation(field.values[value]), "model-code", field.reason)
     plain = value.removeprefix("gated-") if path[-1] == "feed_forward_proj" else value
-    return Reading(path, value, models.activation(plain), "config", field.reason if field.evidence else "")
+    reason = field.optional or (field.reason if field.evidence else "")
+    return Reading(path, value, models.activation(plain), "config", reason)
 
 
 def plain(path: Path, value: Any, names: Mapping[str, str] = NO_NAMES) -> Iterator[Reading]:

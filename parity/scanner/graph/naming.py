@@ -212,6 +212,10 @@ class Namer:
         last = _by_definition(regions, active[0], active[-1])
         if last is not None:
             return active[0], last
+        for one in active:
+            capped = _soft_cap(regions, one)
+            if capped is not None:
+                return one, capped
         values = {one.source: _values(regions, one, dtype) for one in active}
         for one in reversed(active):
             found = _close(values[one.source], dtype)
@@ -275,6 +279,23 @@ def _by_definition(regions: Regions, shortest: Region, longest: Region) -> Name 
     if len(shortest.nodes) > 1 or any(node.kind not in ARITHMETIC for node in before):
         return None
     return defined(last.kind, regions.attributes(last))
+
+
+def _soft_cap(regions: Regions, region: Region) -> Name | None:
+    """The tanh that keeps logits within bounds, c·tanh(x/c): unlike a plain tanh it changes nothing near 0."""
+    if len(region.nodes) != 3 or not region.closed or [node.kind for node in region.nodes].count("tanh") != 1:
+        return None
+    before, _, after = region.nodes
+    if before.kind not in {"mul", "div"} or after.kind not in {"mul", "div"}:
+        return None
+    try:
+        near, far = regions.evaluate(region, np.array([1e-6, 1e9]))
+    except (ValueError, KeyError):
+        return None
+    if not (far > 0 and math.isclose(near, 1e-6, rel_tol=CLOSE)):
+        return None
+    cap = _plain(far)
+    return Name("tanh", {"cap": cap}, reason=f"a soft cap, {cap:g}·tanh(x/{cap:g})") if cap != 1.0 else None
 
 
 def _values(regions: Regions, region: Region, dtype: str) -> Float64 | None:

@@ -99,6 +99,7 @@ class Regions:
         waiting = {target}
         steps = 0
         active = False
+        closed = True
         while len(passed) < LONGEST and steps < LONGEST + SKIPPED:
             name = max(waiting, key=lambda one: makers.get(one, -1))
             at = makers.get(name)
@@ -108,6 +109,8 @@ class Regions:
             if inputs is None:
                 return
             steps += 1
+            # Readers stand behind what they read, so those in the region have been met by now.
+            closed = closed and (name == target or self._inside(name, passed, passing))
             joined = len(waiting) > 1
             waiting.discard(name)
             waiting.update(inputs)
@@ -117,7 +120,7 @@ class Regions:
                 passed[at] = nodes[at]
                 active = active or nodes[at].kind not in ARITHMETIC
             if len(waiting) == 1 and active and (joined or nodes[at].kind not in PASSING):
-                yield self._region(next(iter(waiting)), target, passed, passing)
+                yield Region(next(iter(waiting)), target, tuple(reversed(passed.values())), dict(passing), closed)
 
     def _followed(self, node: Node, name: str) -> tuple[str, ...] | None:
         """Tensors that a node reads and that depend on the inputs; None where it ends a region."""
@@ -133,11 +136,6 @@ class Regions:
             elif static is not None and static.number is None:
                 return None
         return tuple(dynamic) or None
-
-    def _region(self, source: str, target: str, passed: Mapping[int, Node], passing: Mapping[str, str]) -> Region:
-        inner = {*passing, *(node.outputs[0] for node in passed.values())} - {target}
-        closed = all(self._inside(name, passed, passing) for name in inner)
-        return Region(source, target, tuple(passed[at] for at in sorted(passed)), dict(passing), closed)
 
     def _inside(self, name: str, passed: Mapping[int, Node], passing: Mapping[str, str]) -> bool:
         if name in self.graph.outputs:

@@ -134,13 +134,13 @@ def _meets_its_input(graph: Graph, region: Region) -> bool:
     if len(readers) != 1 or region.target in graph.outputs:
         return False
     product = graph.nodes[readers[0]]
+    if product.kind != "mul":  # a concatenation may read thousands of tensors
+        return False
     others = [_behind(graph, name) for name in product.inputs if name != region.target]
     makers = [graph.makers.get(name) for name in others]
     inner = [graph.nodes[at] for at in makers if at is not None]
     source = _behind(graph, region.source)
-    return product.kind == "mul" and any(
-        node.kind == "mul" and source in {_behind(graph, name) for name in node.inputs} for node in inner
-    )
+    return any(node.kind == "mul" and source in {_behind(graph, name) for name in node.inputs} for node in inner)
 
 
 def _behind(graph: Graph, name: str) -> str:

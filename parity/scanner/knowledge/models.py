@@ -6,13 +6,16 @@ from functools import cache
 from typing import Any, Final
 
 from parity.scanner.knowledge.files import data
-from parity.scanner.knowledge.names import Named, parsed
+from parity.scanner.knowledge.names import Named, number, parsed
 
 LIBRARY: Final = "transformers"
 
 
-DEFAULT_ALPHA: Final = 1.702
-"""The parameter of quick_gelu."""
+PARAMETERS: Final[Mapping[str, tuple[str, float]]] = {
+    "quick_gelu": ("alpha", 1.702),
+    "leaky_relu": ("negative_slope", 0.01),
+}
+"""The parameter of a variant that configs hold, and its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Field:
         values: What the class or the model makes of some values: value → key of ``ACT2FN`` (``gelu`` → ``gelu_new``).
         always: What the class makes of any value; empty where it does not.
         overridden_by: The field that wins where both are given; empty where none does.
+        optional: Where alone it is read, if the model as it is usually made has no such part; empty otherwise.
         reason: Why, where ``read`` or ``values`` need one.
         evidence: ``measured here``, ``source read``, ``documented``, or ``assumed`` where only a name speaks for it.
     """
@@ -34,6 +38,7 @@ class Field:
     values: Mapping[str, str] = field(default_factory=dict)
     always: str = ""
     overridden_by: str = ""
+    optional: str = ""
     reason: str = ""
     evidence: str = ""
 
@@ -47,7 +52,8 @@ class Literal:
         scope: Modules that compute it.
         reason: Where it stands.
         instead_of: The field that a reader would take for it; empty where there is none.
-        parameter: The field of the config that holds the variant's parameter; empty where there is none.
+        parameter: The field of the config that holds the variant's parameter, or of one in it, as in
+            ``vocoder_config.leaky_relu_slope``; empty where there is none.
     """
 
     variant: str
@@ -58,10 +64,12 @@ class Literal:
 
     def named(self, node: Mapping[str, Any]) -> Named:
         """The function, with the parameter that the config ``node`` gives it."""
-        found, value = parsed(self.variant), node.get(self.parameter)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value == DEFAULT_ALPHA:
+        found = parsed(self.variant)
+        value = number(_at(node, self.parameter)) if self.parameter else None
+        if value is None:
             return found
-        return Named(found.variant, {"alpha": float(value)})
+        name, default = PARAMETERS[found.variant]
+        return Named(found.variant, {} if value == default else {name: value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,13 @@ class Model:
         """The same, where nothing reads these fields."""
         unread = {name: replace(self.fields[name], read=False) for name in names if name in self.fields}
         return replace(self, fields={**self.fields, **unread}) if unread else self
+
+
+def _at(node: Any, field: str) -> Any:
+    """What a config holds under a name with dots; None where it has no such field."""
+    for part in field.split("."):
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node
 
 
 def measured_version() -> str:

@@ -12,6 +12,9 @@ _FIELD: Final = re.compile(r"(?:.*_)?(?:act|activation|afn)(?:_?(?:fn|func|funct
 
 _CALL: Final = re.compile(r"(?P<name>[\w.\->]{1,120})\((?P<arguments>[^()]{0,120})\)")
 
+LARGEST: Final = 1e30
+"""A number beyond which no parameter is one."""
+
 LONGEST_NAME: Final = 160
 """Characters beyond which a string is no name of a function."""
 
@@ -27,6 +30,12 @@ class Named:
 
     variant: str
     parameters: Mapping[str, float]
+
+
+def number(value: Any) -> float | None:
+    """A parameter as a config gives it; None for what can be none: JSON has NaN, and whole numbers beyond any float."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+    return float(value) if fits else None
 
 
 @cache

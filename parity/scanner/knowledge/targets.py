@@ -3,13 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from parity.errors import InputError
 from parity.scanner.knowledge.files import data
 from parity.scanner.model import ActivationUse
 
 Status = Literal["same", "differs", "unknown"]
+
+ASSUMED: Final = "assumed"
+"""Evidence of what only a name speaks for."""
+
+UNCHECKED: Final = "assumed from the name, neither measured nor read in its source"
+"""The same in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +73,16 @@ def answer(target: str, use: ActivationUse, model_type: str) -> Answer:
     status: Status = "unknown" if None in (computes, use.variant) else "same" if computes == use.variant else "differs"
     if _same_but_gated(computes, use.variant):
         status, computes = "same", use.variant
+    note = entry.get("note", "")
+    if entry["evidence"] == ASSUMED:
+        note = f"{note}; {UNCHECKED}" if note else UNCHECKED
     return Answer(
         target=target,
         status=status,
         variant=computes,
         version=entry.get("version", about["version"]),
         evidence=entry["evidence"],
-        note=entry.get("note", ""),
+        note=note,
         fix=entry.get("fix", "") if status == "differs" else "",
     )
 

@@ -21,13 +21,17 @@ from parity.scanner.graph.aten_kinds import described
 from parity.scanner.graph.ir import Constant, Graph, Node, Values, decoded
 from parity.scanner.graph.protobuf import MalformedError, unreadable
 from parity.scanner.graph.uses import activations
+from parity.scanner.json_text import parts
 from parity.scanner.model import Document
 from parity.scanner.source import Source
 
 FORMAT: Final = "exported_program"
 
-LARGEST_PROGRAM: Final = 2**28
+LARGEST_PROGRAM: Final = 2**27
 """Bytes of JSON that are read."""
+
+MOST_PARTS: Final = 2**23
+"""Objects, lists and values of a program; an operator has about twenty."""
 
 MOST_ELEMENTS: Final = 2**12
 """Elements of a constant that are looked at."""
@@ -84,7 +88,7 @@ class _Program:
         name = next((one for end in _PROGRAMS for one in self._entries if one.rpartition("/")[2] == end), None)
         if name is None:
             raise MalformedError("it holds no program as JSON")
-        program = _mapping(json.loads(self._bytes(name, LARGEST_PROGRAM)))
+        program = self._json(name)
         self._module = _mapping(program.get("graph_module"))
         version = program.get("torch_version")
         self.facts: dict[str, Any] = {"library": "torch"}
@@ -106,6 +110,12 @@ class _Program:
         for one in reader.inside:
             self._build(one, {}, made, depth + 1)
 
+    def _json(self, name: str) -> Mapping[str, Any]:
+        text = self._bytes(name, LARGEST_PROGRAM)
+        if parts(text) > MOST_PARTS:
+            raise MalformedError(f"its {name.rpartition('/')[2]} has more than {MOST_PARTS:,} parts")
+        return _mapping(json.loads(text))
+
     def _bytes(self, name: str, limit: int) -> bytes:
         entry = self._entries[name]
         if entry.file_size > limit:
@@ -122,7 +132,7 @@ class _Program:
             folder, _, end = name.rpartition("/")
             if end not in _CONFIGS:
                 continue
-            config = _mapping(_mapping(json.loads(self._bytes(name, LARGEST_PROGRAM))).get("config"))
+            config = _mapping(self._json(name).get("config"))
             for key, value in config.items():
                 entry = _mapping(value)
                 yield key, self._constant(f"{folder}/{entry.get('path_name', '')}", entry)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from parity.findings import Finding
 from parity.scanner.json_text import cut
 from parity.scanner.knowledge.files import data
 from parity.scanner.knowledge.names import parsed
@@ -20,6 +21,9 @@ LONGEST: Final = 65_535
 
 MOST_PAIRS: Final = 100_000
 """Pairs of key and value."""
+
+MOST_STRINGS: Final = 2**23
+"""Strings in arrays of one file, each of which is passed over; the largest vocabularies have a tenth of it."""
 
 NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Layout of a value by its type."""
@@ -47,11 +51,25 @@ def read(source: Source) -> Document:
         released(buffer)
     architecture = values.get("general.architecture")
     name = architecture if isinstance(architecture, str) else ""
+    activations = tuple(_vision(source.file, values) if name == "clip" else _text(source.file, name))
     return Document(
         file=source.file,
         format=FORMAT,
-        activations=tuple(_vision(source.file, values) if name == "clip" else _text(source.file, name)),
+        activations=activations,
+        findings=() if activations else (_unknown(source.file, name),),
         facts={"model_type": cut(name), "library": "llama.cpp", "name": cut(str(values.get("general.name", "")))},
+    )
+
+
+def _unknown(file: str, architecture: str) -> Finding:
+    """That nothing is known of an architecture: silence would look like a model without activations."""
+    said = f"its architecture '{cut(architecture)}' is not known here" if architecture else "it names no architecture"
+    return Finding(
+        rule="config-unknown-activation",
+        severity="note",
+        message=f"llama.cpp fixes the activation of a GGUF file by its architecture, and {said}.",
+        fix="Scan the config.json of the model that it was converted from.",
+        location={"file": file, "path": "general.architecture", "line": None},
     )
 
 
@@ -76,7 +94,7 @@ def _text(file: str, architecture: str) -> Iterator[ActivationUse]:
     """Of a language model: by the name of its architecture alone."""
     known = data("gguf")
     found = known["read"].get(architecture) or known["assumed"].get(architecture)
-    kind = "source read" if architecture in known["read"] else "assumed"
+    kind = "source read" if architecture in known["read"] else "assumed from what it computes elsewhere, unread here"
     reason = f"llama.cpp fixes it by architecture ({kind}); no key of the file names it"
     if found:
         yield _use(file, "general.architecture", architecture, found, basis="model-code", reason=reason)
@@ -101,6 +119,7 @@ class _Metadata:
 
     def __init__(self, data: memoryview, file: str) -> None:
         self.data, self.file, self.offset = data, file, len(MAGIC)
+        self.strings = 0
 
     def pairs(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value; None for arrays, which are passed over.
@@ -140,6 +159,9 @@ class _Metadata:
             raise Unreadable(f"{self.file} holds an array of type {kind} at byte {self.offset:,}; it is not read.")
         if count > len(self.data) // 8:
             raise Unreadable(f"{self.file} is cut off: an array claims {count:,} strings.")
+        self.strings += count
+        if self.strings > MOST_STRINGS:
+            raise Unreadable(f"{self.file} holds more than {MOST_STRINGS:,} strings; it is not read further.")
         for _ in range(count):
             self.advance(self.unpack("Q")[0])
 

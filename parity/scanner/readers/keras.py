@@ -18,6 +18,9 @@ FORMAT: Final = "keras"
 LARGEST: Final = 32 << 20
 """Bytes of an entry, unpacked, that are read."""
 
+LARGEST_METADATA: Final = 1 << 16
+"""Bytes of the entry with the version that are read."""
+
 MOST_ENTRIES: Final = 100_000
 """Entries of an archive."""
 
@@ -67,7 +70,7 @@ def _entry(archive: zipfile.ZipFile, name: str, file: str) -> bytes:
 
 def _version(metadata: bytes) -> str:
     try:
-        found = json.loads(metadata)
+        found = json.loads(metadata) if len(metadata) <= LARGEST_METADATA else None
     except (ValueError, RecursionError):
         return ""
     version = found.get("keras_version") if isinstance(found, dict) else None

@@ -13,7 +13,7 @@ from parity.functions import FORMULAS
 from parity.scanner.knowledge.files import data
 from parity.scanner.knowledge.names import parsed
 from parity.scanner.model import Unreadable
-from parity.scanner.readers import gguf, keras
+from parity.scanner.readers import exported_program, gguf, keras
 from parity.scanner.source import Source
 
 
@@ -229,7 +229,25 @@ def test_gguf(scanned, values, path, variant):
 
 
 def test_gguf_of_an_unknown_architecture(scanned):
-    assert scanned(metadata(general__architecture="new"), name="m.gguf").activations == ()
+    report = scanned(metadata(general__architecture="new"), name="m.gguf")
+    assert report.activations == ()
+    assert [(one.severity, "'new' is not known here" in one.message) for one in report.findings] == [("note", True)]
+
+
+@pytest.mark.parametrize("slope", [10**400, float("nan"), float("inf"), True, "0.2", None])
+def test_a_slope_that_is_no_number_is_the_usual_one(scanned, slope):
+    config = {"class_name": "Sequential", "config": {"layers": [layer("LeakyReLU", negative_slope=slope)]}}
+    (use,) = scanned(config).activations
+    assert (use.variant, use.parameters) == ("leaky_relu", {"negative_slope": 0.3})
+
+
+def test_gguf_of_endless_vocabularies_is_not_read_through(monkeypatch):
+    monkeypatch.setattr(gguf, "MOST_STRINGS", 3)
+    vocabulary = b"".join(struct.pack("<Q", 0) for _ in range(2))
+    pair = struct.pack("<Q", 1) + b"x" + struct.pack("<IIQ", 9, 8, 2) + vocabulary
+    file = b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + pair * 2
+    with pytest.raises(Unreadable, match="more than 3 strings"):
+        gguf.read(Source.of_bytes(file, "m.gguf"))
 
 
 WHOLE = metadata(general__architecture="clip", tokens=["a", "bc"], clip__use_gelu=True)
@@ -286,3 +304,11 @@ def test_all_that_is_known_are_variants_of_the_registry():
     for text_ in filter(None, known):
         found = parsed(text_)
         assert found.parameters.keys() <= FORMULAS[found.variant].parameters.keys()
+
+
+def test_a_small_archive_that_unpacks_to_a_large_program_is_not_read(tmp_path):
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", b"[" + b"{}," * exported_program.MOST_PARTS + b"0]")
+    with pytest.raises(Unreadable, match=r"its model\.json has more than 8,388,608 parts"):
+        exported_program.read(Source.of_file(str(path)))

@@ -252,6 +252,40 @@ def test_the_parameter_of_an_activation_in_the_code_is_that_of_the_config(scanne
         assert (use.variant, use.parameters) == ("quick_gelu", parameters)
 
 
+def slopes(report):
+    return [use.parameters.get("negative_slope") for use in report.activations if use.variant == "leaky_relu"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model_type": "vits"}, [0.1, None]),
+        ({"model_type": "vits", "leaky_relu_slope": 0.3}, [0.3, None]),
+        ({"model_type": "vits", "leaky_relu_slope": 0.01}, [None, None]),
+        ({"model_type": "vits", "leaky_relu_slope": 10**400}, [0.1, None]),
+        ({"model_type": "vits", "": 0.3}, [0.1, None]),
+        ({"model_type": "univnet"}, [0.2]),
+        ({"model_type": "univnet", "leaky_relu_slope": 0.1}, [0.1]),
+        ({"model_type": "seamless_m4t_v2", "leaky_relu_slope": 0.2}, [0.2, None]),
+        ({"model_type": "speecht5_hifigan", "leaky_relu_slope": 0.2}, [0.2, None]),
+        (
+            {"model_type": "fastspeech2_conformer_with_hifigan", "vocoder_config": {"leaky_relu_slope": 0.25}},
+            [0.25, None],
+        ),
+        ({"model_type": "fastspeech2_conformer_with_hifigan", "vocoder_config": 7}, [0.1, None]),
+    ],
+)
+def test_the_slope_of_a_leaky_relu_is_that_of_the_config(scanned, config, expected):
+    assert slopes(scanned(config)) == expected
+
+
+def test_the_activation_of_a_part_that_is_seldom_made_says_so(scanned):
+    assert [use.path for use in scanned({"model_type": "ijepa"}).activations] == ["hidden_act"]
+    (use,) = (one for one in scanned({"model_type": "ijepa", "pooler_act": "tanh"}).activations if one.path[0] == "p")
+    assert (use.variant, "only where a pooler is made" in use.reason) == ("tanh", True)
+    assert {use.path for use in scanned({"model_type": "vit"}).activations} == {"hidden_act", "pooler_act"}
+
+
 def test_every_model_type_reads_its_own_defaults_without_a_finding(scanned):
     models = data("transformers")["models"]
     assert len(models) > 800

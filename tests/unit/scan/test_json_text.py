@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parity.scanner import json_text
 from parity.scanner.json_text import DEEPEST, JsonText, Repeating, cut, shown
 from parity.scanner.model import Unreadable
 
@@ -23,6 +24,14 @@ def paths(value, path=()):
         if isinstance(key, str):
             yield (*path, key)
         yield from paths(one, (*path, key))
+
+
+@pytest.mark.parametrize("part", [b"{},", b"[],", b"0,"])
+def test_a_text_that_takes_much_memory_once_it_is_read_is_not_read(monkeypatch, part):
+    monkeypatch.setattr(json_text, "MOST_PARTS", 1_000)
+    with pytest.raises(Unreadable, match="more than 1,000 parts: it is data and no config"):
+        JsonText(b"[" + part * 1_000 + b"0]", "x.json")
+    assert len(JsonText(b"[" + part * 400 + b"0]", "x.json").value) == 401
 
 
 @given(VALUES, st.sampled_from([None, 1]), st.booleans())

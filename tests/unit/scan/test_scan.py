@@ -2,15 +2,19 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+import time
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 
 from parity.jobs.scan import scan
-from parity.scanner.model import ActivationUse, Document
+from parity.scanner.model import ActivationUse, Document, Unreadable
 from parity.scanner.rules import against
+from parity.scanner.source import Source
 
 BERT = {"model_type": "distilbert", "activation": "gelu"}
 
@@ -110,6 +114,9 @@ def config(*variants):
     [
         (["gelu_erf"], ["gelu_erf", "gelu_erf", "tanh"], 1, []),
         (["gelu_erf"], ["gelu_tanh", "gelu_tanh"], 1, ["error"]),
+        (["gelu_erf"], ["gelu_tanh", "gelu_tanh", "gelu_erf"], 1, ["error"]),
+        (["gelu_erf"], ["gelu_erf", "relu", "tanh"], 1, ["warning"]),
+        (["gelu_erf", "quick_gelu"], ["gelu_erf", "quick_gelu"], 2, []),
         (["gelu_erf", "relu"], ["gelu_erf"], 2, ["warning"]),
         (["swiglu"], ["silu"], 1, []),
         (["gelu_tanh"], ["geglu_tanh"], 1, []),
@@ -199,6 +206,8 @@ def test_standard_input(parity, monkeypatch):
     [
         (["missing.json"], "missing.json cannot be read: No such file or directory."),
         (["x.json", "--target", "nope"], "There is no target called 'nope'."),
+        (["x.json", "--library", "vllm=1"], "Of 'vllm' no versions are known, only those of transformers."),
+        (["/dev/null"], "/dev/null is a device or a socket and no file."),
         (["x.json", "--library", "transformers"], "--library transformers is not of the form NAME=VERSION."),
         ([], "Missing argument"),
     ],
@@ -209,6 +218,59 @@ def test_what_cannot_be_used(parity, arguments, said):
     assert said in err
     assert "Traceback" not in err
     assert "activation" not in out or "0 activations" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("model.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
+        ("config.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
+        ("model.onnx", b"", "is empty"),
+        ("model.gguf", b"", "is empty"),
+    ],
+)
+def test_a_file_that_is_not_there_yet_says_how_to_get_it(parity, tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    code, _, err = parity("scan", tmp_path)
+    assert code == 2
+    assert said in err
+
+
+def test_pipes_are_read_where_somebody_writes_and_never_waited_for(parity, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(BERT))
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    code, out, _ = parity("scan", tmp_path)
+    assert (code, "1 activation in 1 file" in out) == (0, True)
+    code, _, err = parity("scan", pipe)
+    assert (code, "to which nobody writes" in err) == (2, True)
+    writer = os.open(pipe, os.O_RDWR)
+    content = json.dumps(BERT | {"padding": "x" * 10_000}).encode()
+    os.write(writer, content)
+    Thread(target=lambda: (time.sleep(0.5), os.close(writer))).start()
+    code, out, _ = parity("scan", pipe)
+    assert (code, "gelu_erf" in out) == (0, True)
+
+
+def test_a_file_that_shrinks_or_goes_while_it_is_read_ends_no_scan(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x3a" * 100_000)
+    source = Source.of_file(str(path))
+    program = (
+        "import os, sys\nfrom parity.scanner.source import Source\n"
+        f"buffer = Source.of_file({str(path)!r}).mapped()\nos.truncate({str(path)!r}, 10)\nprint(sum(buffer))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, f"{0x3A * 100_000}\n")
+    path.unlink()
+    with pytest.raises(Unreadable, match="cannot be read"):
+        source.mapped()
+
+
+def test_no_activation_at_all_is_said(parity, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    code, out, _ = parity("scan", tmp_path)
+    assert (code, out) == (0, "PASS  No activation in 1 file.\n")
 
 
 def test_many_files_that_say_the_same_share_a_table(parity, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from parity.errors import InputError
 from parity.functions import FORMULAS, variant
 from parity.jobs.scan import scan
+from parity.report.scan import render
 from parity.scanner.knowledge.differences import largest_difference
 from parity.scanner.knowledge.files import data
 from parity.scanner.knowledge.targets import resolved, target_names
@@ -69,6 +70,15 @@ def test_every_entry_has_evidence_and_a_variant_of_the_registry():
             assert entry["note"], name
             assert entry["computes"] in (None, "same") or entry["computes"] in FORMULAS
             assert set(entry.get("variant", ())) <= FORMULAS.keys()
+            assert entry["evidence"] != "assumed" or entry["computes"] in (None, "same"), name
+
+
+def test_what_is_only_assumed_says_so_in_words(scanned):
+    report = scanned({"model_type": "llama", "hidden_act": "silu"}, "mlx", "vllm")
+    notes = {row.answer.target: (row.answer.evidence, row.answer.note) for row in report.targets}
+    words = "assumed from the name, neither measured nor read in its source"
+    assert notes["mlx"] == ("assumed", f"nn.silu; {words}")
+    assert words in " ".join(render(report, colour=False, width=200).split())
 
 
 def test_an_unknown_target_is_told_the_nearest():

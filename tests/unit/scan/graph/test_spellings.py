@@ -1,6 +1,7 @@
 """Every spelling of an activation is the function that it computes, whatever its constants, order and type."""
 
 import math
+import time
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -285,9 +286,28 @@ def test_a_factor_that_stands_elsewhere_is_told() -> None:
     assert "times 2" in use.reason
 
 
-def test_a_scaled_activation_is_named_without_its_scale() -> None:
+@pytest.mark.parametrize("cap", [30.0, 50.0, 5.0])
+def test_a_soft_cap_of_logits_is_no_plain_tanh(cap: float) -> None:
     g = Builder()
-    assert named(g.model(g.Mul(g.Tanh(g.Div("x", 30.0)), 30.0))) == [("tanh", {})]
+    (use,) = uses(g.model(g.Mul(g.Tanh(g.Div("x", cap)), cap)))
+    assert (use.variant, use.parameters) == ("tanh", {"cap": cap})
+    assert use.reason == f"a soft cap, {cap:g}·tanh(x/{cap:g})"
+    g = Builder()
+    assert named(g.model(g.Mul(g.Tanh(g.Mul("x", 1 / cap)), cap))) == [("tanh", {"cap": cap})]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (2 / 3, 1.7159), (-1 / 30, 30.0), (1.0, 30.0)])
+def test_a_scaled_activation_is_named_without_its_scale(before: float, after: float) -> None:
+    g = Builder()
+    assert named(g.model(g.Mul(g.Tanh(g.Mul("x", before)), after))) == [("tanh", {})]
+
+
+def test_thousands_of_activations_that_one_operator_reads_are_read_in_a_moment() -> None:
+    g = Builder()
+    parts = [g.Relu("x") for _ in range(4_000)]
+    started = time.process_time()
+    assert len(uses(g.model(g.Sum(*parts)))) == 4_000
+    assert time.process_time() - started < 10
 
 
 def test_a_sum_with_its_own_input_is_a_connection_and_no_function() -> None:
