@@ -115,7 +115,7 @@ def command(
 
 
 OF_PROJECT: Final = frozenset(
-    {"model", "config", "no_cache", "threads", "timeout", "form", "file", "quiet", "no_progress"}
+    {"model", "config", "no_cache", "threads", "timeout", "form", "file", "also", "quiet", "no_progress"}
 )
 """Parameters that hold for the checks of a project, too."""
 
