@@ -152,7 +152,12 @@ def test_on_the_command_line(net: Path, parity, monkeypatch) -> None:
     body = json.loads(out)
     assert (code, body["verdict"]) == (1, "mismatch")
     assert body["coverage"] == {"checks": 2, "passed": 1}
-    assert "ended on 2020-01-31: known" in str(body["findings"])
+    assert "ended on 2020-01-31: known." in str(body["findings"])
+    text = Path("parity.toml").read_text()
+    Path("parity.toml").write_text(text.replace('"known"', '"known until 2.0"').replace("2020", "9000"))
+    code, out, _ = parity("check")
+    assert code == 0
+    assert "Allowed by parity.toml until 9000-01-31: known until 2.0." in out
 
 
 def test_an_onnx_file_is_its_own_export(net: Path, tmp_path: Path) -> None:
