@@ -67,6 +67,8 @@ class DiffReport(Report):
         timing: Seconds that each part took. Those of the two sides run at the same time.
         proof: What became of known faults that were put in; None where that was not asked for.
         repair: What came of mending the candidate's file; None where that was not asked for.
+        reference: As the user named it.
+        candidate: Likewise.
     """
 
     verdict: Verdict
@@ -82,6 +84,8 @@ class DiffReport(Report):
     timing: Mapping[str, float] = field(default_factory=dict)
     proof: Proof | None = None
     repair: Repair | None = None
+    reference: str = ""
+    candidate: str = ""
 
 
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
