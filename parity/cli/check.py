@@ -99,8 +99,6 @@ def command(
         timeout=timeout,
     )
     with bars(shown=output.progress) as progress:
-        if model is None and output.form == "html":
-            raise click.UsageError("--format html is for one MODEL: name it.")
         if model is None and (given := _given()):
             raise click.UsageError(
                 f"{given} is for a MODEL that is named: without one, it stands in parity.toml for each check."

@@ -11,7 +11,7 @@ from parity.findings import Finding
 from parity.report.html.page import check_installed
 from parity.report.html.parts import MOST_CARDS, cards_of
 
-COMMANDS = ("diff", "check", "suite", "scan")
+COMMANDS = ("diff", "check", "project", "suite", "scan")
 
 
 class Document(HTMLParser):
@@ -70,6 +70,22 @@ def test_every_plot_has_its_data_and_ends_in_no_script(document: Document) -> No
     assert sorted(places) == sorted(figures)
     assert len(set(places)) == len(places) > 0
     assert "<" not in document.scripts[0]
+
+
+def test_a_check_with_proof_has_the_table_of_a_diff(documents: dict[str, str]) -> None:
+    for name, count in (("diff", 1), ("check", 1), ("project", 2)):
+        text = Document(documents[name]).text
+        assert text.count("0 of 1 known fault put into a copy of the reference caught.") == count
+        assert documents[name].count('data-name="fault"') == count
+
+
+def test_a_project_has_a_row_and_a_section_for_each_check(documents: dict[str, str], hostile: str) -> None:
+    text = Document(documents["project"]).text
+    assert "1 of 2 checks passed." in text
+    assert f"Check 1: {hostile}" in text
+    assert f"Check 2: {hostile}" in text
+    assert documents["project"].count('data-name="model"') == 2
+    assert f"{hostile}: {hostile} is wrong." in text, "a finding names its model"
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "plotly"])
