@@ -109,6 +109,17 @@ def test_the_command_line_writes_one(parity, tmp_path) -> None:
     assert "i" not in {tag for tag, _ in document.elements}
 
 
+def test_the_command_line_writes_one_of_all_checks_of_a_project(
+    parity, tmp_path, page_reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("parity.jobs.check_project.check", lambda *_, **__: page_reports["check"])
+    (tmp_path / "parity.toml").write_text('[[check]]\nmodel = "a"\n[[check]]\nmodel = "b"\n')
+    assert parity("check", "--format", "html", "--output", "out.html")[0] == 1
+    assert "0 of 2 checks passed." in Document((tmp_path / "out.html").read_text(encoding="utf-8")).text
+
+
 def test_errors_come_first_and_of_many_findings_the_errors_alone_are_cards(suite) -> None:
     warnings = list(suite.findings)
     assert len(warnings) > MOST_CARDS
