@@ -99,6 +99,12 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def sentence(text: str) -> str:
+    """The text with a full stop, where it does not end a sentence already."""
+    text = text.rstrip(" :")
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def to_json(value: Any) -> Any:
     """Dataclasses and containers as plain JSON values; NaN and infinities, which JSON lacks, as strings."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,7 +1,7 @@
 """Inputs for a model: read from a file, or made from the model's own input specification."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ FREE: Final = {0: 2}
 """Length of a free dimension by its place; of another one, `LENGTH`."""
 
 LENGTH: Final = 16
+
+EXAMPLES: Final = {"torch:": "tensors", "jax:": "arrays"}
+"""Models, by how their names begin, whose ``example_inputs`` are read, and of what these are."""
 
 VOCABULARY: Final = 1000
 """Token ids stay below this where the model does not tell its vocabulary."""
@@ -103,7 +106,11 @@ def _array(name: str, value: Any) -> Array:
 
 
 def make_inputs(
-    specs: Mapping[str, InputSpec], number: int = 0, other: Mapping[str, InputSpec] | None = None
+    specs: Mapping[str, InputSpec],
+    number: int = 0,
+    other: Mapping[str, InputSpec] | None = None,
+    *,
+    models: Sequence[str] = (),
 ) -> dict[str, Array]:
     """Inputs that the specification allows, the same ones for the same ``number``.
 
@@ -114,14 +121,21 @@ def make_inputs(
         specs: Of the side that the inputs are made for.
         number: Which inputs.
         other: What the model that is compared with it takes.
+        models: How the user named the one that is run, or both.
 
     Raises:
         InputError: The model does not tell what it takes.
     """
     if not specs:
+        who = f"{models[0]} does not say" if len(models) == 1 else "Neither side says"
+        kinds = {kind for prefix, kind in EXAMPLES.items() if any(one.startswith(prefix) for one in models)}
+        more = (
+            f" Or set example_inputs on the model in its file: a tuple of {' or '.join(sorted(kinds))} in call order."
+        )
         raise InputError(
-            "Neither side says what inputs it takes.",
-            hint='Give them with --inputs FILE.npz, made by numpy.savez("FILE.npz", NAME=array), one NAME an input.',
+            f"{who} what inputs it takes.",
+            hint='Give them with --inputs FILE.npz, made by numpy.savez("FILE.npz", NAME=array), one NAME an input.'
+            + (more if kinds else ""),
         )
     random = np.random.default_rng([SEED, number])
     needed = {name for name, spec in (other or {}).items() if not spec.optional}

@@ -99,8 +99,6 @@ def command(
         timeout=timeout,
     )
     with bars(shown=output.progress) as progress:
-        if model is None and output.form == "html":
-            raise click.UsageError("--format html is for one MODEL: name it.")
         if model is None and (given := _given()):
             raise click.UsageError(
                 f"{given} is for a MODEL that is named: without one, it stands in parity.toml for each check."
@@ -115,7 +113,7 @@ def command(
 
 
 OF_PROJECT: Final = frozenset(
-    {"model", "config", "no_cache", "threads", "timeout", "form", "file", "quiet", "no_progress"}
+    {"model", "config", "no_cache", "threads", "timeout", "form", "file", "also", "quiet", "no_progress"}
 )
 """Parameters that hold for the checks of a project, too."""
 

@@ -217,6 +217,7 @@ class _Check:
         asked = DiffOptions(
             prove=self.options.prove,
             allowed=self.options.allowed,
+            allowed_by=self.options.allowed_by,
             reference_optimization="none" if candidate == self.model else None,
             threads=self.options.threads,
             timeout=self.options.timeout,

@@ -18,6 +18,7 @@ class CheckOptions:
         fail_on: The least severity of a finding that fails the check.
         samples: How many made-up inputs are tried where none are given.
         allowed: Rules whose findings are allowed, with the largest relative error or None for any.
+        allowed_by: By rule, what allows it, where that is another thing than the command line.
         keep: Folder to keep the exports in; None to remove them.
         cache: Whether a result of the same model, inputs, options and versions is taken from the cache.
         threads: That the engines may use.
@@ -31,6 +32,7 @@ class CheckOptions:
     fail_on: Literal["error", "warning"] = "error"
     samples: int = 1
     allowed: Mapping[str, float | None] = field(default_factory=dict)
+    allowed_by: Mapping[str, str] = field(default_factory=dict)
     keep: Path | None = None
     cache: bool = True
     threads: int = 1

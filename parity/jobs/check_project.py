@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from parity.discovery import discover
 from parity.errors import EngineError, InputError
-from parity.findings import RULES, Finding, Report, Verdict, counted, environment
+from parity.findings import RULES, Finding, Report, Verdict, counted, environment, sentence
 from parity.jobs.check import check
 from parity.jobs.check_options import CheckOptions
 from parity.jobs.check_report import CheckReport, Step, make_report, with_findings
@@ -115,8 +115,12 @@ def check_project(
     reports = []
     for number, entry in enumerate(read_project(found), 1):
         own = replace(entry.options, cache=given.cache, threads=given.threads, timeout=given.timeout)
-        allowed = {one.rule: one.limit for one in entry.allowances if one.expires >= today}
-        own = replace(own, allowed=allowed)
+        valid = [one for one in entry.allowances if one.expires >= today]
+        own = replace(
+            own,
+            allowed={one.rule: one.limit for one in valid},
+            allowed_by={one.rule: f"{found.name} until {one.expires}: {one.reason}" for one in valid},
+        )
         try:
             report = check(entry.model, list(entry.inputs) or None, options=own, progress=progress)
         except InputError as error:
@@ -254,7 +258,7 @@ def _expired(one: Allowance) -> Finding:
     return Finding(
         rule=one.rule,
         severity="warning",
-        message=f"The allowance of {one.rule} ended on {one.expires}: {one.reason}",
+        message=sentence(f"The allowance of {one.rule} ended on {one.expires}: {one.reason}"),
         fix="Mend what it allowed, or set another date.",
     )
 

@@ -78,7 +78,8 @@ def diff(
                 for role, one in (("reference", ours), ("candidate", theirs))
                 if one.side is not None
             }
-        report = replace(make_report(results, options, environment(versions, options.threads)), proof=proof)
+        report = make_report(results, options, environment(versions, options.threads))
+        report = replace(report, proof=proof, reference=ours.text, candidate=theirs.text)
         if options.write_fix is not None:
             plain = replace(options, write_fix=None, repro=None)
             again = partial(diff, reference, inputs=sets, options=plain, progress=progress)

@@ -26,6 +26,7 @@ class DiffOptions:
         samples: How many made-up inputs are tried where none are given.
         mapped: Tensors that the user says are one another's.
         allowed: Rules whose findings are allowed, with the largest relative error or None for any.
+        allowed_by: By rule, what allows it, where that is another thing than the command line.
         prove: Whether known faults are to be put into a copy of the reference, to see which the run would show.
         write_fix: File to write the candidate to with what can be mended in it; None for none.
         repro: Folder to save a reproduction of each finding in; None for none.
@@ -45,6 +46,7 @@ class DiffOptions:
     samples: int = 1
     mapped: Sequence[tuple[str, str]] = ()
     allowed: Mapping[str, float | None] = field(default_factory=dict)
+    allowed_by: Mapping[str, str] = field(default_factory=dict)
     prove: bool = False
     write_fix: Path | None = None
     repro: Path | None = None

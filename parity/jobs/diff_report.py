@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from parity.diagnose.power import SEEN
-from parity.findings import SEVERITIES, Finding, Report, Verdict, counted
+from parity.findings import SEVERITIES, Finding, Report, Verdict, counted, sentence
 from parity.jobs.diff_options import DiffOptions
 from parity.jobs.diff_prove import Proof
 from parity.jobs.diff_run import LayerRow, RunResult
@@ -67,6 +67,8 @@ class DiffReport(Report):
         timing: Seconds that each part took. Those of the two sides run at the same time.
         proof: What became of known faults that were put in; None where that was not asked for.
         repair: What came of mending the candidate's file; None where that was not asked for.
+        reference: As the user named it.
+        candidate: Likewise.
     """
 
     verdict: Verdict
@@ -82,6 +84,8 @@ class DiffReport(Report):
     timing: Mapping[str, float] = field(default_factory=dict)
     proof: Proof | None = None
     repair: Repair | None = None
+    reference: str = ""
+    candidate: str = ""
 
 
 def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mapping[str, Any]) -> DiffReport:
@@ -90,7 +94,7 @@ def make_report(results: Sequence[RunResult], options: DiffOptions, where: Mappi
     Of runs without an error it is the first that could tell; of those that could not, there is a note.
     """
     worst = max(results, key=_weight)
-    findings = [_followed(_allowed(one, worst, options.allowed), options) for one in worst.findings]
+    findings = [_followed(_allowed(one, worst, options), options) for one in worst.findings]
     clean = [one for one in results if not one.differs]
     if clean and worst.differs and any(one.inputs != worst.inputs for one in clean):
         findings = [_by_shape(one, clean[0].inputs, worst.inputs) for one in findings]
@@ -129,7 +133,7 @@ def _of_other_sets(results: Sequence[RunResult], worst: RunResult, options: Diff
         new = [one for one in run.findings if one.severity == "error" and one.rule not in known]
         known.update(one.rule for one in new)
         told = [replace(one, message=f"With input set {number} of {len(results)}: {one.message}") for one in new]
-        found += [_followed(_allowed(one, run, options.allowed), options) for one in told]
+        found += [_followed(_allowed(one, run, options), options) for one in told]
     return found
 
 
@@ -151,26 +155,28 @@ def _followed(finding: Finding, options: DiffOptions) -> Finding:
     return replace(finding, fix=fix)
 
 
-def _allowed(finding: Finding, run: RunResult, allowed: Mapping[str, float | None]) -> Finding:
+def _allowed(finding: Finding, run: RunResult, options: DiffOptions) -> Finding:
     """A finding of an allowed rule as a note."""
-    if finding.rule not in allowed or finding.severity != "error":
+    if finding.rule not in options.allowed or finding.severity != "error":
         return finding
-    limit = allowed[finding.rule]
+    limit = options.allowed[finding.rule]
     worst = max((row.relative for row in run.outputs if row.relative is not None), default=math.inf)
     if limit is not None and not worst <= limit:
         return replace(
             finding, message=f"{finding.message} It is allowed up to {limit:g}; the outputs are {worst:.3g} off."
         )
-    return replace(finding, severity="note", message=f"{finding.message} {ALLOWED}")
-
-
-ALLOWED: Final = "Allowed by --allow."
-"""The end of an allowed finding's message."""
+    by = options.allowed_by.get(finding.rule, "--allow")
+    return replace(
+        finding,
+        severity="note",
+        message=f"{finding.message} Allowed by {sentence(by)}",
+        evidence={**finding.evidence, "allowed": by},
+    )
 
 
 def is_allowed(finding: Finding) -> bool:
     """Whether a finding is a note only because its rule is allowed."""
-    return finding.severity == "note" and finding.message.endswith(ALLOWED)
+    return finding.severity == "note" and "allowed" in finding.evidence
 
 
 SHAPE_RULES: Final = frozenset({"unexplained", "weights", "pooling-divisor", "shape"})

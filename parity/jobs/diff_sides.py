@@ -113,7 +113,8 @@ def made_sets(ours: Opened, theirs: Opened | None, samples: int) -> list[dict[st
             trace = one.view.trace
             return [{name: trace.array(tensor) for name, tensor in trace.ends.inputs.items()}]
     other = theirs.specs if theirs is not None else {}
-    return [make_inputs(ours.specs or other, number, other) for number in range(samples)]
+    models = [one.text for one in (ours, theirs) if one is not None]
+    return [make_inputs(ours.specs or other, number, other, models=models) for number in range(samples)]
 
 
 def at_once(

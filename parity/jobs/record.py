@@ -124,7 +124,7 @@ def _check(folder: Path) -> None:
 
 
 def _inputs(inputs: Any, side: Side) -> dict[str, Any]:
-    return make_inputs(side.specs) if inputs is None else given_inputs(inputs)
+    return make_inputs(side.specs, models=[side.text]) if inputs is None else given_inputs(inputs)
 
 
 def model_hash(text: str) -> str | None:

@@ -27,6 +27,7 @@ STYLE: Final = "width: 100%; height: 40em; border: 0; resize: vertical"
 PAGES: Final[Mapping[type, str]] = {
     CheckReport: "check",
     DiffReport: "diff",
+    ProjectReport: "check",
     ScanReport: "scan",
     SuiteReport: "suite",
 }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -51,13 +52,26 @@ def render(command: str, report: Any) -> str:
 
 
 def _model_file(command: str, report: Any, finding: Finding) -> str:
-    """The file of the model that a finding is about; the name of the command where the report does not tell."""
-    text = str(getattr(report, "model", "") or finding.evidence.get("model", ""))
+    """The file of the model that a finding is about; the name of the command where the report does not tell.
+
+    Of the two of a diff that is the candidate's, and the reference's where only that one is a file.
+    """
+    named = [getattr(report, "model", "") or finding.evidence.get("model", "")]
+    named += [getattr(report, side, "") for side in ("candidate", "reference")]
+    if command == "identify":
+        named.append(finding.location.get("candidate", ""))
+    paths = [path for path in map(_path_of, named) if path]
+    return next((path for path in paths if Path(path).is_file()), paths[0] if paths else f"parity-{command}")
+
+
+def _path_of(model: Any) -> str:
+    """The path in a model reference, or in the name of a function in a file; "" for none."""
+    text = str(model)
     prefix, colon, rest = text.partition(":")
     path = rest if colon and prefix in PREFIXES else text
     if ".py:" in path:
         path = path.rpartition(":")[0]
-    return path or f"parity-{command}"
+    return Path(path).as_posix() if path else ""
 
 
 def _result(finding: Finding, rules: Sequence[str], otherwise: str) -> dict[str, Any]:

@@ -103,6 +103,16 @@ def test_inputs_are_made_for_an_export_where_the_model_does_not_tell_what_it_tak
     assert check(f"torch:{net}:build", options=options).verdict == "pass"
 
 
+def test_a_model_that_does_not_say_what_it_takes_is_told_how_to(net: Path) -> None:
+    with pytest.raises(InputError, match=r"net.py:build does not say what inputs it takes") as caught:
+        check(f"torch:{net}:build")
+    assert "example_inputs" in caught.value.hint
+    net.write_text(
+        f"{NET}\ndef told():\n    net = build()\n    net.example_inputs = (torch.ones(4, 8),)\n    return net\n"
+    )
+    assert check(f"torch:{net}:told", options=CheckOptions(targets=["onnxruntime"])).verdict == "pass"
+
+
 def test_several_targets_and_one_that_is_only_scanned(net: Path) -> None:
     options = CheckOptions(targets=["onnxruntime", "torch-export", "vllm"], opset=20)
     report = check(f"torch:{net}:build", str(net.with_name("x.npz")), options=options)
@@ -142,7 +152,12 @@ def test_on_the_command_line(net: Path, parity, monkeypatch) -> None:
     body = json.loads(out)
     assert (code, body["verdict"]) == (1, "mismatch")
     assert body["coverage"] == {"checks": 2, "passed": 1}
-    assert "ended on 2020-01-31: known" in str(body["findings"])
+    assert "ended on 2020-01-31: known." in str(body["findings"])
+    text = Path("parity.toml").read_text()
+    Path("parity.toml").write_text(text.replace('"known"', '"known until 2.0"').replace("2020", "9000"))
+    code, out, _ = parity("check")
+    assert code == 0
+    assert "Allowed by parity.toml until 9000-01-31: known until 2.0." in out
 
 
 def test_an_onnx_file_is_its_own_export(net: Path, tmp_path: Path) -> None:

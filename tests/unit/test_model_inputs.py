@@ -102,6 +102,24 @@ def test_a_model_that_does_not_say_what_it_takes(specs, said: str) -> None:
     assert "--inputs" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("models", "said", "hint"),
+    [
+        (["torch:net.py:build"], "torch:net.py:build does not say what inputs it takes.", "a tuple of tensors in call"),
+        (["jax:net.py:f"], "jax:net.py:f does not say what inputs it takes.", "a tuple of arrays in call order"),
+        (["torch:net.py:build", "m.pt"], "Neither side says what inputs it takes.", "example_inputs"),
+        (["m.pt"], "m.pt does not say what inputs it takes.", ""),
+    ],
+)
+def test_who_does_not_say_what_it_takes_and_what_to_type(models: list[str], said: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_inputs({}, models=models)
+    assert caught.value.message == said
+    assert "--inputs FILE.npz" in caught.value.hint
+    assert hint in caught.value.hint
+    assert ("example_inputs" in caught.value.hint) == bool(hint)
+
+
 # ---- files
 
 

@@ -1,12 +1,15 @@
-"""The page of a check: its steps, what was found, and the pictures of each comparison."""
+"""The page of a check, or of all checks of a project: the steps, what was found, the pictures of each comparison."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from parity.findings import counted
+from parity.jobs.check_project import ProjectReport
 from parity.jobs.check_report import CheckReport, Step
+from parity.jobs.diff_prove import Injected, Proof
 from parity.jobs.diff_run import LayerRow
-from parity.report.html.diff import pictures
+from parity.report.html.diff import pictures, proof_of
 from parity.report.html.page import render as render_page
 from parity.report.html.parts import Cell, Page, Section, Table, cards_of
 
@@ -17,15 +20,15 @@ NUMBERS: Final = ("propagated_error", "local_error", "excess", "gap", "visible")
 """Fields of a layer that JSON holds as words where they are not finite."""
 
 
-def render(command: str, report: CheckReport) -> str:
+def render(command: str, report: CheckReport | ProjectReport) -> str:
     """The whole page."""
-    return render_page(page(command, report))
+    made = project_page(command, report) if isinstance(report, ProjectReport) else page(command, report)
+    return render_page(made)
 
 
 def page(command: str, report: CheckReport) -> Page:
     """What is on it."""
     cards, others = cards_of(report.findings)
-    comparisons = [(k, step) for k, step in enumerate(report.steps) if step.name == "diff"]
     return Page(
         command=command,
         verdict=report.verdict,
@@ -35,10 +38,45 @@ def page(command: str, report: CheckReport) -> Page:
         sections=[
             Section(title="Steps", tables=[_steps(report)]),
             *others,
-            *(section for k, step in comparisons for section in _comparison(k, step)),
+            *_comparisons(report),
         ],
         environment=report.environment,
     )
+
+
+def project_page(command: str, report: ProjectReport) -> Page:
+    """What is on that of a project: a row for each check, then the steps and the pictures of each."""
+    cards, others = cards_of(
+        [replace(one, message=f"{one.evidence['model']}: {one.message}") for one in report.findings]
+    )
+    sections = [Section(title="Checks", tables=[_checks(report)]), *others]
+    for number, one in enumerate(report.checks, 1):
+        sections.append(Section(title=f"Check {number}: {one.model}", lines=list(_lines(one)), tables=[_steps(one)]))
+        sections += _comparisons(one, f"{number}-", f"check {number}, ")
+    passed = f"{report.coverage['passed']} of {counted(len(report.checks), 'check')} passed."
+    return Page(
+        command=command,
+        verdict=report.verdict,
+        headline=passed,
+        lines=[],
+        cards=cards,
+        sections=sections,
+        environment=report.environment,
+    )
+
+
+def _checks(report: ProjectReport) -> Table:
+    rows = [
+        [
+            Cell(str(number), number),
+            Cell(one.model),
+            Cell(one.verdict, tone=TONES[one.verdict]),
+            Cell(f"{(spent := sum(step.seconds for step in one.steps)):.1f}", spent),
+            Cell(_headline(one)),
+        ]
+        for number, one in enumerate(report.checks, 1)
+    ]
+    return Table(title="", columns=("#", "model", "verdict", "seconds", "what was found"), rows=rows)
 
 
 def _headline(report: CheckReport) -> str:
@@ -72,12 +110,27 @@ def _steps(report: CheckReport) -> Table:
     return Table(title="", columns=("step", "target", "verdict", "seconds", "what was found"), rows=rows)
 
 
-def _comparison(number: int, step: Step) -> Iterator[Section]:
+def _comparisons(report: CheckReport, name: str = "", of: str = "") -> Iterator[Section]:
+    """The pictures of each diff; ``name`` begins the names of their figures, ``of`` what their titles say."""
+    for number, step in enumerate(report.steps):
+        if step.name == "diff":
+            yield from _comparison(step, f"{name}{number}-", f"{of}{step.target or 'candidate'}")
+
+
+def _comparison(step: Step, name: str, of: str) -> Iterator[Section]:
     """The pictures of one diff, whose report is there as JSON values."""
     body = step.report or {}
     swaps = [(one["variant"], one["alternative"]) for one in body.get("power", {}).get("activation_swaps") or []]
     layers = [_layer(one) for one in body.get("layers", [])]
-    yield from pictures(layers, step.findings, swaps, name=f"{number}-", of=step.target or "candidate")
+    yield from pictures(layers, step.findings, swaps, name=name, of=of)
+    yield from proof_of(_proof(body.get("proof")), of)
+
+
+def _proof(body: Mapping[str, Any] | None) -> Proof | None:
+    if body is None:
+        return None
+    injected = [Injected(**{**one, "change": float(one["change"])}) for one in body["injected"]]
+    return Proof(**{**body, "injected": injected})
 
 
 def _layer(body: Mapping[str, Any]) -> LayerRow:

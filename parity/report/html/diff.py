@@ -33,7 +33,7 @@ def page(command: str, report: DiffReport) -> Page:
         *others,
         *pictures(report.layers, report.findings, swaps),
         *_repair(report.repair),
-        *_proof(report.proof),
+        *proof_of(report.proof),
         Section(title="What was compared", lines=[*coverage_lines(report), *(f"note: {one}" for one in report.notes)]),
         Section(title="Time", tables=[_timing(report)]) if report.timing else None,
     ]
@@ -129,7 +129,13 @@ def _repair(repair: Repair | None) -> Iterator[Section]:
     yield Section(title="With the mended graph", lines=lines)
 
 
-def _proof(proof: Proof | None) -> Iterator[Section]:
+def proof_of(proof: Proof | None, of: str = "") -> Iterator[Section]:
+    """Which known faults were put in, and what became of each.
+
+    Args:
+        proof: None where that was not asked for.
+        of: What was compared, where a page has several comparisons.
+    """
     if proof is None:
         return
     caught = sum(one.caught for one in proof.injected)
@@ -151,7 +157,7 @@ def _proof(proof: Proof | None) -> Iterator[Section]:
     ]
     columns = ("fault", "at", "changes its tensor by", "caught", "told as", "place")
     yield Section(
-        title="Would these inputs show a fault?",
+        title=f"Would these inputs show a fault?{f' ({of})' if of else ''}",
         lines=lines,
         tables=[Table(title="", columns=columns, rows=rows)] if rows else [],
     )

@@ -38,6 +38,9 @@ MOST_NAMES: Final = 8
 
 COLOURS: Final = tuple(f"var(--curve-{k})" for k in range(1, MOST_FUNCTIONS + 1))
 
+FEW: Final = 12
+"""Layers that each have a tick: left to itself, Plotly puts some between them."""
+
 MOST_TICKS: Final = 8
 """Powers of ten that are written at an axis."""
 
@@ -92,7 +95,8 @@ def depth(layers: Sequence[LayerRow], name: str) -> Figure:
         "not finite.",
         data=[one for one in data if one["x"]],
         layout={
-            "xaxis": {"title": {"text": "layer, in the reference's order"}, "range": [0, len(layers) + 1]},
+            "xaxis": {"title": {"text": "layer, in the reference's order"}, "range": [0, len(layers) + 1]}
+            | ({"dtick": 1} if len(layers) <= FEW else {}),
             "yaxis": {"type": "log", "range": scale.range, "dtick": scale.step, "exponentformat": "power"},
         },
     )

@@ -134,3 +134,69 @@ def test_an_error_gives_the_terminal_no_orders(parity) -> None:
 def test_json_is_json_even_when_quiet(capsys) -> None:
     emit(to(None, form="json", quiet=True))
     assert json.loads(capsys.readouterr().out)["command"] == "doctor"
+
+
+# ---- several formats of one run
+
+
+def test_the_action_runs_the_check_once(parity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    action = Path(__file__).parents[3] / "action.yml"
+    (line,) = [one for one in action.read_text(encoding="utf-8").splitlines() if "parity check $ARGUMENTS" in one]
+    monkeypatch.chdir(tmp_path)
+    code, _, err = parity(*line.replace("$ARGUMENTS", "").split()[1:])
+    assert (code, "There is no parity.toml" in err) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_run_writes_every_format_asked_for(parity, tmp_path: Path) -> None:
+    asked = [f"--also=json={tmp_path}/a.json", f"--also=sarif={tmp_path}/a.sarif", f"--also=text={tmp_path}/a=b.txt"]
+    code, out, err = parity("doctor", *asked)
+    assert (code, err) == (0, "")
+    assert (tmp_path / "a=b.txt").read_text(encoding="utf-8") == out
+    assert json.loads((tmp_path / "a.json").read_text())["command"] == "doctor"
+    assert json.loads((tmp_path / "a.sarif").read_text())["version"] == "2.1.0"
+    code, out, _ = parity("doctor", "--format", "json", f"--output={tmp_path}/b.json", f"--also=junit={tmp_path}/b.xml")
+    assert (code, out) == (0, "")
+    assert (tmp_path / "b.json").read_text() == (tmp_path / "a.json").read_text()
+    assert "<testsuites" in (tmp_path / "b.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--also", "json"], "FORMAT=FILE with one of text, json, junit, sarif"),
+        (["--also", "yaml=a"], "FORMAT=FILE with one of text, json, junit, sarif"),
+        (["--also", "json="], "FORMAT=FILE with one of"),
+        (["--also", "json=-"], "standard output is for --format"),
+        (["--also", "json=missing/a"], "--also json=missing/a cannot be written"),
+        (["--also", "json=."], "--also json=. is a folder"),
+        (["--also", "json=a", "--output", "./a"], "another report is written to this file"),
+        (["--also", "json=a", "--also", "text=a"], "another report is written to this file"),
+    ],
+)
+def test_a_further_format_that_cannot_be_written_is_refused(
+    parity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = parity("doctor", *asked)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_file_that_fails_keeps_no_other_report_from_its_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    replace_file = Path.replace
+
+    def full(self: Path, to: Path) -> Path:
+        if to.name == "a.json":
+            raise OSError(28, "No space left on device")
+        return replace_file(self, to)
+
+    monkeypatch.setattr(Path, "replace", full)
+    also = [("json", tmp_path / "a.json"), ("sarif", tmp_path / "a.sarif")]
+    with pytest.raises(InputError, match="No space left"):
+        replace(to(None), also=also).emit("doctor", doctor(), lambda _report, **_: "the report\n")
+    assert capsys.readouterr().out == "the report\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.sarif"]

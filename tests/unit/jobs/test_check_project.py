@@ -139,6 +139,17 @@ def test_checks_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
     assert report.verdict == verdicts[0]
 
 
+def test_what_is_allowed_is_told_with_its_reason_and_its_last_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr("parity.jobs.check_project.check", lambda *_, options, **__: asked.append(options) or done("m"))
+    allowed = ALLOW.replace("2027", "9000")
+    check_project(written(tmp_path, f'[[check]]\nmodel = "m"\n{allowed}{EXPIRED.replace("precision", "weights")}'))
+    assert asked[0].allowed == {"precision": None}
+    assert asked[0].allowed_by == {"precision": "parity.toml until 9000-01-31: why"}
+
+
 def test_a_check_that_cannot_be_done_is_told_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parity.jobs.check_project.check", done)
     file = written(tmp_path, '[[check]]\nmodel = "m"\n[[check]]\nmodel = "missing"')

@@ -196,6 +196,8 @@ def test_what_is_allowed(toy) -> None:
     allowed = DiffOptions(allowed={"activation-variant": 0.01})
     report = diff(network(toy), network(toy, approximate="tanh"), {"x": X}, options=allowed)
     assert (report.verdict, rules(report)) == ("pass", [("activation-variant", "note")])
+    assert report.reference.endswith(".Toy"), "what was compared is told"
+    assert report.candidate.endswith(".Toy")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])

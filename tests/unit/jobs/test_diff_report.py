@@ -184,6 +184,14 @@ def test_an_allowed_rule_is_a_note() -> None:
     assert one.message == "weights is wrong. Allowed by --allow."
 
 
+def test_an_allowed_rule_says_what_allows_it() -> None:
+    by = {"weights": "parity.toml until 2027-01-31: a new table comes"}
+    found = make_report([run(finding(), relative=0.5)], DiffOptions(allowed={"weights": None}, allowed_by=by), {})
+    (one,) = found.findings
+    assert one.message == "weights is wrong. Allowed by parity.toml until 2027-01-31: a new table comes."
+    assert "but for 1 finding allowed" in found.summary
+
+
 def test_another_rule_is_not() -> None:
     assert report(run(finding("padding")), allowed={"weights": None}).verdict == "mismatch"
 

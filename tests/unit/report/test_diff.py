@@ -9,7 +9,7 @@ import pytest
 
 from parity.diagnose.power import SwapPower
 from parity.findings import Finding, Verdict
-from parity.jobs.diff_report import ALLOWED, DiffReport
+from parity.jobs.diff_report import DiffReport
 from parity.jobs.diff_run import LayerRow
 from parity.layerwise.ends import OutputRow
 from parity.report.diff import MOST_GUILTY, facts_of, render, shortened, shown
@@ -226,7 +226,7 @@ def test_what_a_fixed_tolerance_would_have_said(verdict: Verdict, largest: float
 
 
 def test_where_a_finding_was_allowed_rounding_alone_is_not_blamed() -> None:
-    allowed = replace(FINDING, severity="note", message=f"{FINDING.message} {ALLOWED}")
+    allowed = replace(FINDING, severity="note", evidence={**FINDING.evidence, "allowed": "--allow"})
     said = text(allowed, outputs=[output(0.02, top1=0.33)])
     assert "tolerance of 0.01 would fail them, by what --allow lets pass or by rounding." in said
     assert "near ties" not in said

@@ -102,7 +102,7 @@ def test_sarif_has_the_source_line_of_a_diff() -> None:
 @pytest.mark.parametrize(
     ("model", "file"),
     [
-        ("hf:./bert", "./bert"),
+        ("hf:./bert", "bert"),
         ("torch:net.py:build", "net.py"),
         ("a b.onnx", "a%20b.onnx"),
         ("{here}/m.onnx", "m.onnx"),
@@ -118,6 +118,37 @@ def test_sarif_has_a_file_for_every_finding(model: str, file: str, tmp_path, mon
         (run,) = json.loads(sarif.render("check", one))["runs"]
         (result,) = run["results"]
         assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == file
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "file"),
+    [
+        ("torch:net.py:build", "./m.onnx", "m.onnx"),
+        ("torch:net.py:build", "{here}/m.onnx", "m.onnx"),
+        ("torch:net.py:build", "hf:bert", "net.py"),
+        ("torch:{here}/net.py:build", "torch.nn.modules.linear.Linear", "net.py"),
+    ],
+)
+def test_sarif_of_a_diff_names_the_models_file_where_there_is_no_line(
+    reference: str, candidate: str, file: str, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert").mkdir()
+    for name in ("net.py", "m.onnx"):
+        (tmp_path / name).touch()
+    told = report("mismatch", replace(FINDING, location={"reference": "t", "candidate": "t"}))
+    told.reference, told.candidate = (one.format(here=tmp_path) for one in (reference, candidate))
+    (run,) = json.loads(sarif.render("diff", told))["runs"]
+    (result,) = run["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == file
+
+
+def test_sarif_of_identify_names_the_file_of_the_function(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "act.py").write_text("import numpy as np\n\ndef act(x):\n    return np.tanh(x)\n")
+    told = identify("act.py:act", adapter="numpy", expect="silu")
+    (run,) = json.loads(sarif.render("identify", told))["runs"]
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "act.py"
 
 
 ATTRIBUTES = {

@@ -1,6 +1,7 @@
 """Reports of every command in which each name that a file could hold is hostile."""
 
 import math
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from parity.diagnose.power import SwapPower
 from parity.findings import Finding, to_json
+from parity.jobs.check_project import ProjectReport
 from parity.jobs.check_report import CheckReport, Step
 from parity.jobs.diff_prove import Injected, Proof
 from parity.jobs.diff_report import DiffReport
@@ -98,6 +100,15 @@ def check_report() -> CheckReport:
     )  # fmt: skip
 
 
+def project_report() -> ProjectReport:
+    checks = [check_report(), replace(check_report(), verdict="pass", findings=[], cached=False)]
+    found = [replace(one, evidence={"model": HOSTILE, **one.evidence}) for one in checks[0].findings]
+    return ProjectReport(
+        verdict="mismatch", summary=HOSTILE, findings=found, checks=checks, coverage={"checks": 2, "passed": 1},
+        environment=ENVIRONMENT,
+    )  # fmt: skip
+
+
 def suite_report() -> SuiteReport:
     rows = [
         Row(
@@ -134,7 +145,12 @@ def scan_report() -> ScanReport:
     )  # fmt: skip
 
 
-MAKERS = {"diff": diff_report, "check": check_report, "suite": suite_report, "scan": scan_report}
+MAKERS = {
+    "diff": diff_report, "check": check_report, "project": project_report, "suite": suite_report, "scan": scan_report,
+}  # fmt: skip
+
+COMMANDS = {name: "check" if name == "project" else name for name in MAKERS}
+"""That make the reports."""
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +158,10 @@ def documents() -> dict[str, str]:
     """The HTML of every command."""
     pytest.importorskip("jinja2", reason="the extra html is not installed")
     pytest.importorskip("plotly", reason="the extra html is not installed")
-    return {name: import_module(f"parity.report.html.{name}").render(name, maker()) for name, maker in MAKERS.items()}
+    return {
+        name: import_module(f"parity.report.html.{COMMANDS[name]}").render(COMMANDS[name], maker())
+        for name, maker in MAKERS.items()
+    }
 
 
 @pytest.fixture

@@ -12,11 +12,21 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
 
-COMMANDS = ("diff", "check", "suite", "scan")
+COMMANDS = ("diff", "check", "project", "suite", "scan")
 
 SCHEMES = ("light", "dark")
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+DRAWN = """() => {
+    const probe = document.body.appendChild(document.createElement("p"));
+    probe.style.color = "var(--quiet)";
+    const asked = getComputedStyle(probe).color;
+    probe.remove();
+    return getComputedStyle(document.querySelector(".chart .xtick text")).fill === asked;
+}"""
+"""Whether the plots have the colours of the scheme: they are drawn anew a while after it has changed."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +87,7 @@ def test_it_loads_and_is_readable_wide_and_narrow_in_light_and_dark(pages, comma
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth", timeout=10_000)
+            page.wait_for_function(DRAWN, timeout=10_000)
             assert page.locator(".chart .cartesianlayer").count() == charts > 0
             ink = page.evaluate("getComputedStyle(document.querySelector('.chart .xtick text')).fill")
             assert ink != background(page)

@@ -38,6 +38,12 @@ def test_every_layer_has_its_marks(layers: list[LayerRow]) -> None:
     valid(figure)
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_few_layers_have_a_tick_each_and_none_between_them(layers: list[LayerRow], count: int) -> None:
+    assert depth(layers[:count], "depth").layout["xaxis"]["dtick"] == 1
+    assert "dtick" not in depth(layers * 9, "depth").layout["xaxis"]
+
+
 def test_errors_stand_in_units_of_the_tensors_size(layers: list[LayerRow]) -> None:
     found = traces(depth(layers, "depth"))
     floor = 1e-7 / GAP

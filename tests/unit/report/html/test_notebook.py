@@ -9,7 +9,6 @@ import pytest
 import parity
 from parity.findings import Report, environment
 from parity.jobs.activations import ActivationList
-from parity.jobs.check_project import ProjectReport
 from parity.jobs.record import RecordReport
 from parity.report.notebook import PAGES, TEXTS
 
@@ -39,13 +38,12 @@ def test_without_the_extra_it_is_the_text(page_reports: dict[str, Any], monkeypa
         assert report.verdict.upper() in shown
 
 
-@pytest.mark.parametrize("name", ["doctor", "identify", "project", "record", "activations"])
-def test_the_others_are_text(name: str, page_reports: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["doctor", "identify", "record", "activations"])
+def test_the_others_are_text(name: str) -> None:
     known = {"findings": (), "coverage": {}, "environment": environment({}, 1)}
     report = {
         "doctor": parity.doctor,
         "identify": lambda: parity.identify("math:tanh"),
-        "project": lambda: ProjectReport(verdict="pass", summary="<b>", checks=[page_reports["check"]], **known),
         "record": lambda: RecordReport(verdict="pass", summary="<b>", trace="t", notes=[], **known),
         "activations": lambda: ActivationList((), ("<b>",)),
     }[name]()

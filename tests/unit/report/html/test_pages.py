@@ -11,7 +11,7 @@ from parity.findings import Finding
 from parity.report.html.page import check_installed
 from parity.report.html.parts import MOST_CARDS, cards_of
 
-COMMANDS = ("diff", "check", "suite", "scan")
+COMMANDS = ("diff", "check", "project", "suite", "scan")
 
 
 class Document(HTMLParser):
@@ -72,6 +72,22 @@ def test_every_plot_has_its_data_and_ends_in_no_script(document: Document) -> No
     assert "<" not in document.scripts[0]
 
 
+def test_a_check_with_proof_has_the_table_of_a_diff(documents: dict[str, str]) -> None:
+    for name, count in (("diff", 1), ("check", 1), ("project", 2)):
+        text = Document(documents[name]).text
+        assert text.count("0 of 1 known fault put into a copy of the reference caught.") == count
+        assert documents[name].count('data-name="fault"') == count
+
+
+def test_a_project_has_a_row_and_a_section_for_each_check(documents: dict[str, str], hostile: str) -> None:
+    text = Document(documents["project"]).text
+    assert "1 of 2 checks passed." in text
+    assert f"Check 1: {hostile}" in text
+    assert f"Check 2: {hostile}" in text
+    assert documents["project"].count('data-name="model"') == 2
+    assert f"{hostile}: {hostile} is wrong." in text, "a finding names its model"
+
+
 @pytest.mark.parametrize("missing", ["jinja2", "plotly"])
 def test_what_is_not_installed_is_told_with_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch, parity) -> None:
     monkeypatch.setattr("parity.report.html.page.find_spec", lambda name: None if name == missing else object())
@@ -91,6 +107,17 @@ def test_the_command_line_writes_one(parity, tmp_path) -> None:
     document = Document(out.read_text(encoding="utf-8"))
     assert "<i>&" in document.text
     assert "i" not in {tag for tag, _ in document.elements}
+
+
+def test_the_command_line_writes_one_of_all_checks_of_a_project(
+    parity, tmp_path, page_reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("parity.jobs.check_project.check", lambda *_, **__: page_reports["check"])
+    (tmp_path / "parity.toml").write_text('[[check]]\nmodel = "a"\n[[check]]\nmodel = "b"\n')
+    assert parity("check", "--format", "html", "--output", "out.html")[0] == 1
+    assert "0 of 2 checks passed." in Document((tmp_path / "out.html").read_text(encoding="utf-8")).text
 
 
 def test_errors_come_first_and_of_many_findings_the_errors_alone_are_cards(suite) -> None:
