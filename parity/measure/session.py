@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.adapter import Adapter, Array, Session, UnsupportedPrecisionError
 from parity.align.layout import Layout
-from parity.graph import Site
+from parity.graph import LAYOUT, Site
 from parity.trace.store import Trace, TraceWriter, read_trace
 from parity.worker import Message
 
@@ -133,26 +133,49 @@ class _Teacher:
     """A sink that records a run of ``session`` on another side's numbers.
 
     Every site is evaluated again on what stands for its inputs: the teacher's numbers where the tensor has a
-    counterpart, and otherwise what was made from such numbers.
+    counterpart, and otherwise what was made from such numbers. What only moves a weight is left to those who read it.
     """
 
-    def __init__(self, session: Session, writer: TraceWriter, forced: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, session: Session, writer: TraceWriter, free: Trace, forced: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         self.session = session
         self.writer = writer
+        self.free = free
         self.forced = forced
         self.live: dict[str, Array] = {}
+        self.movers: dict[str, Site] = {}
 
-    def run(self, sites: Sequence[Site]) -> None:
-        last = {name: k for k, site in enumerate(sites) for name in site.inputs}
-        for k, site in enumerate(sites):
+    def run(self) -> None:
+        last = {name: k for k, site in enumerate(self.free.sites) for name in site.inputs}
+        for k, site in enumerate(self.free.sites):
+            if self._moves_weight(site):
+                self.movers.update(dict.fromkeys(site.outputs, site))
+                self.writer.keep(site, {name: self.free.tensors[name] for name in site.outputs})
+                continue
             given = {name: self._value(name) for name in site.inputs if name in self.forced or name in self.live}
             names = [name for name in site.outputs if name]
-            made = self.session.evaluate([site.name], given, names, "native")
+            made = self.session.evaluate([*self._movers(site), site.name], given, names, "native")
             self.writer(site, {name: np.asarray(made[name]) for name in names})
             self.live.update({name: np.asarray(made[name]) for name in names if last.get(name, -1) > k})
             for name in site.inputs:
                 if last.get(name) == k:
                     self.live.pop(name, None)
+
+    def _moves_weight(self, site: Site) -> bool:
+        """Whether its numbers are those of a weight, which is why the free trace does not store them."""
+        if site.kind not in LAYOUT or len(site.inputs) != 1 or any(name in self.free for name in site.outputs):
+            return False
+        return site.inputs[0] in self.free.weights or site.inputs[0] in self.movers
+
+    def _movers(self, site: Site) -> list[str]:
+        """Names of the sites that move the weights which it reads, in execution order."""
+        found: list[str] = []
+        for name in site.inputs:
+            mover = self.movers.get(name)
+            if mover is not None and name not in self.forced:
+                found = [*dict.fromkeys([*found, *self._movers(mover), mover.name])]
+        return found
 
     def _value(self, name: str) -> Array:
         return moved(self.forced[name]) if name in self.forced else self.live[name]
@@ -177,7 +200,7 @@ def teach(
     session = _opened[token]
     free = trace_of(own)
     writer = TraceWriter(Path(folder), (free.tensors[name].signature.count for name in free.ends.inputs.values()))
-    _Teacher(session, writer, forced).run(free.sites)
+    _Teacher(session, writer, free, forced).run()
     writer.finish(free.ends, session.weights(), {}, known=free.weights)
     yield Message({})
 

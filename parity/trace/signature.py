@@ -80,7 +80,7 @@ def signature(array: Array) -> Signature:
     """The signature of a tensor of any dtype and shape."""
     if array.dtype.kind == "c":
         array = np.ascontiguousarray(array).view(array.real.dtype)
-    flat = np.asarray(array).reshape(-1)
+    flat = np.asarray(array).ravel(order="K")  # as it lies in memory: of what is merely transposed no copy is made
     if flat.size and native.available():
         found = native.Moments(low=math.inf, high=-math.inf)
         if all(native.add_moments(block, None, found) for block in _widened(flat)):

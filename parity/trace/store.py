@@ -145,6 +145,7 @@ class TraceWriter:
         self.tensors: dict[str, TensorEntry] = {}
         self._inputs = frozenset(inputs)
         self._moved: set[str] = set()
+        self._weights: dict[str, Signature] = {}
         self._pending: dict[str, Array] = {}
         self._bytes = 0
         self._shard = 0
@@ -157,10 +158,17 @@ class TraceWriter:
             if source is not None and _same_count(source, array):
                 self.tensors[name] = replace(source, shape=array.shape)
             elif self._is_moved_weight(site, array):
+                entry = self.tensors[name] = self._entry(name, array, stored=False)
                 self._moved.add(name)
-                self.tensors[name] = self._entry(name, array, stored=False)
+                self._weights.setdefault(site.inputs[0], entry.signature)  # it is of the same numbers
             else:
                 self.add(name, array)
+
+    def keep(self, site: Site, entries: Mapping[str, TensorEntry]) -> None:
+        """Takes a site whose tensors are of the same numbers as in another trace, which stores none of them."""
+        self.sites.append(site)
+        self.tensors.update(entries)
+        self._moved.update(entries)
 
     def _is_moved_weight(self, site: Site, array: Array) -> bool:
         """Whether a site moves what no site made, and what is no input: those are added last, but have their size."""
@@ -225,7 +233,11 @@ class TraceWriter:
                 kept[name] = known[name]
             elif name in weights:
                 array = np.asarray(weights[name])
-                kept[name] = self._entry(name, array, stored=array.size <= SMALL)
+                found = self._weights.get(name)
+                if found is not None and found.count == array.size > SMALL:
+                    kept[name] = TensorEntry(array.dtype.name, array.shape, found, None, name)
+                else:
+                    kept[name] = self._entry(name, array, stored=array.size <= SMALL)
         self._flush()
         body = {
             "format": FORMAT,

@@ -10,6 +10,8 @@ from parity.adapter import UnsupportedPrecisionError
 from parity.errors import EngineError, InputError
 from parity.graph import InputSpec
 from parity.sides import live_adapter
+from parity.trace import store
+from parity.trace.signature import signature
 
 X = np.ones((2, 3), np.float32)
 
@@ -109,6 +111,25 @@ def test_a_taught_run_is_on_the_teachers_numbers(toy, side, tmp_path) -> None:
     forced = {"x": {"tensor": "x", "layout": None, "folder": str(tmp_path / "teacher")}}
     view = opened.teach(tmp_path / "own", forced, tmp_path / "forced")
     np.testing.assert_array_equal(view.trace.array("y"), -np.tanh(2 * X))
+
+
+def test_what_only_moves_a_weight_is_left_to_those_who_read_it(toy, side, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(store, "SMALL", 5)
+    w = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    made = toy(x=(None, 3))
+    there = made("transpose", made.weight("w", w), to="there", axes=[1, 0])
+    at = made("matmul", "x", made("identity", there, to="moved"), to="a")
+    made.gives(made("matmul", made("tanh", at), made.weight("v", w), to="y"))
+    opened = side(made)
+    free = opened.record({"x": X}, tmp_path / "own", {}).trace
+    opened.record({"x": X * 2}, tmp_path / "teacher", {})
+    forced = {"x": {"tensor": "x", "layout": None, "folder": str(tmp_path / "teacher")}}
+    taught = opened.teach(tmp_path / "own", forced, tmp_path / "forced").trace
+    for trace, x in ((free, X), (taught, 2 * X)):
+        assert [name for name in ("there", "moved", "a", "y") if name not in trace] == ["there", "moved"]
+        assert trace.tensors["there"].signature == trace.weights["w"].signature == signature(w)
+        np.testing.assert_allclose(trace.array("y"), np.tanh(x @ w.T) @ w, rtol=1e-6)
+    assert [site.name for site in taught.sites] == [site.name for site in free.sites]
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,14 @@ def test_one_against_many_is_as_each_alone() -> None:
 
 def test_one_against_none() -> None:
     assert Signatures([]).distances(signature(np.ones(3))).tolist() == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", ml_dtypes.bfloat16, "int32"])
+def test_it_is_the_same_however_the_numbers_lie(dtype) -> None:
+    array = (RANDOM.standard_normal((6, 10, 4)) * 100).astype(dtype)
+    found = signature(array)
+    for other in (array.T, array.transpose(1, 0, 2), np.asfortranarray(array), array[::-1], array[:, ::-1].T):
+        moved = signature(other)
+        assert (moved.count, moved.finite, moved.low, moved.high) == (found.count, found.finite, found.low, found.high)
+        assert (moved.mean, moved.rms) == (pytest.approx(found.mean), pytest.approx(found.rms))
+    assert signature(array.T) == found, "nothing but the numbers as they lie is looked at"
