@@ -31,6 +31,12 @@ CAUSAL: Final = {0: "causal", 1: "causal shifted by one", -1: "causal shifted by
 LOST: Final = {"mask input unused": "The export lost the mask: give it as an input of its own, and use it."}
 """What else is to be said of some ways to mask."""
 
+HIDDEN: Final = (
+    "If the queries that see nothing are padding, no other token sees what comes of them: inputs without padding tell,"
+    " and --allow attention-mask lets it pass."
+)
+"""What else is to be said where only such queries differ."""
+
 Positions = NDArray[np.bool_]
 
 
@@ -85,10 +91,13 @@ def _differ(ours: Float64, theirs: Float64) -> bool:
 
 def _hypothesis(case: Case, one: Attention, two: Attention, layout: Layout) -> Hypothesis:
     expected, observed = _words(case, one, two, layout)
-    fix = f"Mask the candidate's scores before the softmax as the reference does ({expected}). {LOST.get(observed, '')}"
+    blind, hint = _blind(one, two, layout)
+    fix = (
+        f"Mask the candidate's scores before the softmax as the reference does ({expected}). {LOST.get(observed, hint)}"
+    )
     return Hypothesis(
         rule="attention-mask",
-        message=f"the candidate's attention is masked otherwise: {observed}, where the reference has {expected}",
+        message=f"the candidate's attention is masked otherwise: {observed}, where the reference has {expected}{blind}",
         expected=expected,
         observed=observed,
         fix=fix.strip(),
@@ -174,6 +183,17 @@ def _words(case: Case, one: Attention, two: Attention, layout: Layout) -> tuple[
     elif expected == observed:
         observed = f"other positions masked ({observed})"
     return expected, observed
+
+
+def _blind(one: Attention, two: Attention, layout: Layout) -> tuple[str, str]:
+    """How many queries see nothing at all, and what to do: what the same places are filled with shows there alone."""
+    ours, theirs = _added(one), layout.inverse.apply(_added(two))
+    before, after = (np.moveaxis(added < MASKED, one.axis, -1) for added in (ours, theirs))
+    blind = before.all(axis=-1)
+    if not blind.any() or not np.array_equal(before, after):
+        return "", ""
+    count = f"{np.count_nonzero(blind):,} of {blind.size:,} queries"
+    return f"; it shows only in the {count} that see nothing at all, as those of padding may", HIDDEN
 
 
 def _fill(attention: Attention) -> str:

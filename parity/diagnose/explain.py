@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from parity.adapter import Array
 from parity.diagnose.case import Case, Hypothesis
 from parity.errors import ParityError
@@ -44,8 +46,12 @@ class Explained:
     tried: tuple[str, ...] = field(default=())
 
 
+@np.errstate(invalid="ignore", over="ignore", divide="ignore")
 def explain(case: Case, examiners: Sequence[Examiner]) -> Explained:
-    """Tries every hypothesis alone, and where none is enough several together."""
+    """Tries every hypothesis alone, and where none is enough several together.
+
+    Masks are infinite and faulty models overflow: a user has no use for what NumPy warns of.
+    """
     tried: list[Hypothesis] = []
     some: list[tuple[float, int]] = []
     for hypothesis in (one for examine in examiners for one in _careful(examine, case)):

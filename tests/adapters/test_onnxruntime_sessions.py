@@ -662,3 +662,16 @@ with adapter.open(parser.parse_model(text), {}) as session:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "y\n"), done.stderr
+
+
+def test_whole_numbers_of_another_type_are_taken_in_the_types_of_the_graph() -> None:
+    """The other side may count in 64 bits where the graph counts in 32."""
+    text = "g (int64[3] x) => (int32[3] y) { a = Cast <to = 6> (x) b = CumSum (a, axis) y = Mul (a, b) }"
+    x = np.array([1, 2, 3])
+    with adapter.open(model(text, {"axis": np.array(0, np.int32)}), {"optimization": "none"}) as session:
+        traced(session, {"x": x})
+        for dtype in (np.int64, np.int32, np.uint8):
+            made = session.evaluate(["CumSum_1", "Mul_2"], {"a": x.astype(dtype)}, ["y"], "native")
+            assert made["y"].tolist() == [1, 6, 18]
+        made = session.evaluate(["CumSum_1", "Mul_2"], {"a": x == 2}, ["y"], "native")
+        assert made["y"].tolist() == [0, 1, 0], "truth values too"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from parity import diff
@@ -128,3 +129,32 @@ def test_a_filling_that_shows_through_is_a_fault(fill: float) -> None:
     report = diff(*masked_pair(-torch.inf, fill), X)
     assert report.verdict == "mismatch"
     assert [one.rule for one in report.findings] == ["attention-mask"]
+
+
+class Padded(nn.Module):
+    """Attention whose first two tokens see nothing: fused, or written out with a finite filling as exporters do."""
+
+    def __init__(self, *, fused: bool) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+        self.fused = fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        seen[:, :2] = False
+        if self.fused:
+            return F.scaled_dot_product_attention(query[:, None], key[:, None], value[:, None], attn_mask=seen)[:, 0]
+        scores = query @ key.transpose(1, 2) / 4
+        return scores.masked_fill(~seen, torch.finfo(x.dtype).min).softmax(-1).nan_to_num(0.0) @ value
+
+
+def test_queries_that_see_nothing_are_told() -> None:
+    torch.manual_seed(0)
+    one, two = Padded(fused=True).eval(), Padded(fused=False).eval()
+    two.load_state_dict(one.state_dict())
+    report = diff(one, two, X)
+    (finding,) = report.findings
+    assert finding.rule == "attention-mask"
+    assert "it shows only in the 8 of 24 queries that see nothing at all" in finding.message
+    assert "inputs without padding tell" in finding.fix

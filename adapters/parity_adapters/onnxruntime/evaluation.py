@@ -103,7 +103,7 @@ class NativeEngine:
         if self._weights.weight(name):
             return self._weights.replaced(name, array)
         dtype = self._dtypes.get(name)
-        if dtype is not None and is_float(array.dtype):
+        if dtype is not None and is_float(array.dtype) == is_float(dtype):  # the other side may count in other bits
             array = array.astype(dtype, copy=False)
         return from_numpy(blocks.blocked(array) if name in self._blocked else array)
 
