@@ -47,7 +47,8 @@ def align_by_value(reference: GraphView, candidate: GraphView, alignment: Alignm
             group = alike.get(entry.signature.count)
             if group is None or name in alignment.of_candidate or not _telling(candidate, name):
                 continue
-            pair = _nearest(reference, candidate, name, group.nearest(entry, alignment, wanted), wanted)
+            near = group.nearest(entry, alignment, wanted)
+            pair = _nearest((reference, candidate), alignment, name, near, wanted)
             added += pair is not None and alignment.add(pair)
     return added
 
@@ -83,22 +84,40 @@ def _telling(view: GraphView, name: str) -> bool:
     return name in view.trace and entry.signature.finite > 1 and entry.signature.spread > 0
 
 
-def _nearest(reference: GraphView, candidate: GraphView, name: str, names: list[str], limit: float) -> Pair | None:
-    """The pair of a candidate's tensor with the nearest of the reference's tensors ``names``."""
+def _nearest(
+    views: tuple[GraphView, GraphView], alignment: Alignment, name: str, names: Sequence[str], limit: float
+) -> Pair | None:
+    """The pair of a candidate's tensor with the nearest of the reference's tensors ``names``.
+
+    Of several that are as near, it is the one that is made of the same tensors, by the same kind of operator; else the
+    first.
+    """
+    reference, candidate = views
     entry = candidate.trace.tensors[name]
-    found: list[tuple[float, bool, int, str, Layout]] = []
+    found: dict[str, tuple[float, Layout]] = {}
     numbers: Array | None = None
-    site = candidate.site_of(name)
     for one in names:
         numbers = candidate.trace.array(name) if numbers is None else numbers
         fit = find_layout(reference.trace.array(one), numbers, 0.0 if entry.whole else limit)
         if fit is not None:
-            maker = reference.site_of(one)
-            other_kind = site is None or maker is None or site.kind != maker.kind
-            found.append((fit[1], other_kind, reference.order(one), one, fit[0]))
+            found[one] = fit[1], fit[0]
     if not found:
         return None
-    least = min(found)[0]
-    ties = [one for one in found if one[0] <= max(TIE * least, STRICT / 100)]
-    gap, _, _, best, layout = min(ties, key=lambda one: one[1:3])
+    least = min(gap for gap, _ in found.values())
+    ties = [one for one, (gap, _) in found.items() if gap <= max(TIE * least, STRICT / 100)]
+    best = min(ties, key=lambda one: (*_unlike(views, alignment, one, name), reference.order(one)))
+    gap, layout = found[best]
     return Pair(best, name, layout, "value", 1.0 if gap <= STRICT else CONFIDENCE["value"])
+
+
+def _unlike(views: tuple[GraphView, GraphView], alignment: Alignment, one: str, two: str) -> tuple[bool, bool, bool]:
+    """In what the makers of two tensors are not alike: what they read, their kind, how much of it the inputs decide."""
+    ours, theirs = views[0].site_of(one), views[1].site_of(two)
+    if ours is None or theirs is None:
+        return True, False, False
+    read = [name for name in ours.inputs if name in views[0].dynamic]
+    read_there = [name for name in theirs.inputs if name in views[1].dynamic]
+    known = (alignment.of_candidate.get(views[1].origin(name)) for name in read_there)
+    made_of = {pair.reference for pair in known if pair is not None}
+    apart = made_of.isdisjoint(map(views[0].origin, read))
+    return apart, ours.kind != theirs.kind, len(read) != len(read_there)
