@@ -39,16 +39,16 @@ def align_by_value(reference: GraphView, candidate: GraphView, alignment: Alignm
     for name in reference.computed():
         if name not in alignment.of_reference and _telling(reference, name):
             by_count[reference.trace.tensors[name].signature.count].append(name)
-    alike = {count: _Alike(reference, names) for count, names in by_count.items()}
+    groups = {count: _Alike(reference, names) for count, names in by_count.items()}
     added = 0
-    for wanted in (STRICT, limit):
+    for wanted, alike_only in ((STRICT, True), (STRICT, False), (limit, False)):
         for name in candidate.computed():
             entry = candidate.trace.tensors[name]
-            group = alike.get(entry.signature.count)
+            group = groups.get(entry.signature.count)
             if group is None or name in alignment.of_candidate or not _telling(candidate, name):
                 continue
             near = group.nearest(entry, alignment, wanted)
-            pair = _nearest((reference, candidate), alignment, name, near, wanted)
+            pair = _nearest((reference, candidate), alignment, name, near, wanted, alike_only=alike_only)
             added += pair is not None and alignment.add(pair)
     return added
 
@@ -85,12 +85,18 @@ def _telling(view: GraphView, name: str) -> bool:
 
 
 def _nearest(
-    views: tuple[GraphView, GraphView], alignment: Alignment, name: str, names: Sequence[str], limit: float
+    views: tuple[GraphView, GraphView],
+    alignment: Alignment,
+    name: str,
+    names: Sequence[str],
+    limit: float,
+    *,
+    alike_only: bool,
 ) -> Pair | None:
     """The pair of a candidate's tensor with the nearest of the reference's tensors ``names``.
 
     Of several that are as near, it is the one that is made of the same tensors, by the same kind of operator; else the
-    first.
+    first, or None if only one that is made alike is wanted.
     """
     reference, candidate = views
     entry = candidate.trace.tensors[name]
@@ -105,7 +111,10 @@ def _nearest(
         return None
     least = min(gap for gap, _ in found.values())
     ties = [one for one, (gap, _) in found.items() if gap <= max(TIE * least, STRICT / 100)]
-    best = min(ties, key=lambda one: (*_unlike(views, alignment, one, name), reference.order(one)))
+    unlike = {one: _unlike(views, alignment, one, name) for one in ties}
+    best = min(ties, key=lambda one: (*unlike[one], reference.order(one)))
+    if alike_only and len(ties) > 1 and any(unlike[best]):
+        return None
     gap, layout = found[best]
     return Pair(best, name, layout, "value", 1.0 if gap <= STRICT else CONFIDENCE["value"])
 
@@ -114,10 +123,10 @@ def _unlike(views: tuple[GraphView, GraphView], alignment: Alignment, one: str, 
     """In what the makers of two tensors are not alike: what they read, their kind, how much of it the inputs decide."""
     ours, theirs = views[0].site_of(one), views[1].site_of(two)
     if ours is None or theirs is None:
-        return True, False, False
+        return True, True, True
     read = [name for name in ours.inputs if name in views[0].dynamic]
     read_there = [name for name in theirs.inputs if name in views[1].dynamic]
     known = (alignment.of_candidate.get(views[1].origin(name)) for name in read_there)
     made_of = {pair.reference for pair in known if pair is not None}
-    apart = made_of.isdisjoint(map(views[0].origin, read))
+    apart = bool(made_of) and made_of.isdisjoint(map(views[0].origin, read))
     return apart, ours.kind != theirs.kind, len(read) != len(read_there)

@@ -98,3 +98,24 @@ def test_what_depends_on_drawn_weights_is_no_pair(toy) -> None:
         model("mul", model("exp", "x", to="a"), model.weight("w", X[0] + 5), to="b")
         model.drawn = ("w",)
     assert aligned(one, two) == {"a": "a"}
+
+
+def test_a_residual_stream_that_hardly_changes_is_paired_sum_by_sum(toy) -> None:
+    """One side adds a bias of zeros by itself, the other has it inside the product; each branch adds a millionth."""
+    width = np.random.default_rng(1).standard_normal((5, 5))
+
+    def model(*, bias: bool):
+        made = toy(x=(None, 6, 5))
+        at = made("matmul", "x", made.weight("w", width), to="fc")
+        at = made("add", at, made.weight("b", np.zeros(5)), to="biased") if bias else at
+        for k in range(3):
+            branch = made("mul", made("tanh", at, to=f"act{k}"), 1e-6, to=f"branch{k}")
+            at = made("add", at, branch, to=f"sum{k}")
+        return made.gives(at)
+
+    found = aligned(model(bias=True), model(bias=False))
+    assert {name: found[name] for name in ("fc", "sum0", "sum1", "sum2")} == {
+        name: name for name in ("fc", "sum0", "sum1", "sum2")
+    }
+    back = aligned(model(bias=False), model(bias=True))
+    assert {name: back[name] for name in ("sum0", "sum1", "sum2")} == {name: name for name in ("sum0", "sum1", "sum2")}
