@@ -18,6 +18,9 @@ FLOAT_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 """Name to NumPy dtype, widest first."""
 
+FLOATS: Final = frozenset(FLOAT_DTYPES.values())
+"""The same types without their names."""
+
 
 def float_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype called ``name``.

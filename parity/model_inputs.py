@@ -70,6 +70,15 @@ def _read_npz(path: Path) -> dict[str, Array]:
     return found
 
 
+def given_sets(inputs: Any) -> list[dict[str, Array]]:
+    """The sets of inputs that a user gives, one or a list of them; none where they are to be made.
+
+    Raises:
+        InputError: As `given_inputs`.
+    """
+    return [given_inputs(one) for one in (inputs if isinstance(inputs, list) else [] if inputs is None else [inputs])]
+
+
 def given_inputs(inputs: Any) -> dict[str, Array]:
     """Inputs by name, of whatever form a user gives them in: a file, a mapping, or a tuple in call order.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parity.adapter import Array
 from parity.compare import native
 from parity.compare.local import bulk_limit, dot
-from parity.dtypes import FLOAT_DTYPES
+from parity.dtypes import FLOATS
 
 SAMPLES: Final = 512
 """Elements by which an arrangement is tried."""
@@ -30,8 +30,6 @@ FEW: Final = 32
 
 OFF: Final = 16.0
 """Distances, in units of the greatest that is allowed, from which an element is off: far more than where one fits."""
-
-FLOATS: Final = frozenset(FLOAT_DTYPES.values())
 
 MOST_AXES: Final = 5
 """Axes of more than one element up to which every order is tried."""

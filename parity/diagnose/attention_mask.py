@@ -166,9 +166,14 @@ def _added(attention: Attention) -> Float64:
         return attention.logits - attention.scores
 
 
+def _both_added(one: Attention, two: Attention, layout: Layout) -> tuple[Float64, Float64]:
+    """What either side adds to its scores, as the reference's lie and with the keys last."""
+    ours, theirs = _added(one), layout.inverse.apply(_added(two))
+    return np.moveaxis(ours, one.axis, -1), np.moveaxis(theirs, one.axis, -1)
+
+
 def _words(case: Case, one: Attention, two: Attention, layout: Layout) -> tuple[str, str]:
-    added = layout.inverse.apply(_added(two))
-    ours, theirs = (np.moveaxis(each, one.axis, -1) for each in (_added(one), added))
+    ours, theirs = _both_added(one, two, layout)
     before, after = ours < MASKED, theirs < MASKED
     if np.array_equal(before, after):
         return f"filled with {_fill(one)}", f"filled with {_fill(two)}"
@@ -187,8 +192,7 @@ def _words(case: Case, one: Attention, two: Attention, layout: Layout) -> tuple[
 
 def _blind(one: Attention, two: Attention, layout: Layout) -> tuple[str, str]:
     """How many queries see nothing at all, and what to do: what the same places are filled with shows there alone."""
-    ours, theirs = _added(one), layout.inverse.apply(_added(two))
-    before, after = (np.moveaxis(added < MASKED, one.axis, -1) for added in (ours, theirs))
+    before, after = (added < MASKED for added in _both_added(one, two, layout))
     blind = before.all(axis=-1)
     if not blind.any() or not np.array_equal(before, after):
         return "", ""

@@ -140,7 +140,7 @@ class Doctor:
         for pair in doubtful.values():
             self.alignment.drop(pair)
         kept = [one for one in found.layers if one.region.pair.reference not in doubtful]
-        stale = [one for one in kept if any(pair.reference in doubtful for pair in one.region.boundary)]
+        stale = [one for one in kept if one.reads(doubtful)]
         regions = [find_region(*views, self.alignment, one.region.pair) for one in stale]
         fresh = {one.region.pair.reference: one for one in self.measurer.measure(regions)}
         again = self._diagnosed([fresh.get(one.region.pair.reference, one) for one in kept], tick)

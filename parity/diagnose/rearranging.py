@@ -36,9 +36,9 @@ def rearranged(
     fresh: dict[str, Layer] = {}
     for layer in unexplained:
         pair = layer.region.pair
-        readers = [one for one in layers if pair.reference in {other.reference for other in one.region.boundary}]
         if pair.reference not in wrong or pair.reason in TOLD:
             continue
+        readers = [one for one in layers if one.reads({pair.reference})]
         if any(one.region.pair.reference in wrong for one in readers):
             found = _fitting(measurer, alignment, pair, readers)
             fresh.update({one.region.pair.reference: one for one in found})

@@ -25,7 +25,7 @@ from parity.errors import InputError
 from parity.findings import Report
 from parity.functions import Variant, parse
 from parity.functions.identify import Identification
-from parity.model_inputs import given_inputs, make_inputs
+from parity.model_inputs import given_sets, make_inputs
 from parity.sides import Side, SideOptions, live_adapter
 
 BLOCK: Final = 1 << 16
@@ -238,7 +238,7 @@ def activations(model: Any, inputs: Any = None) -> ActivationList:
         EngineError: It failed inside the framework.
     """
     adapter = _adapter(model)
-    sets = [given_inputs(one) for one in (inputs if isinstance(inputs, list) else [] if inputs is None else [inputs])]
+    sets = given_sets(inputs)
     found: dict[Any, _Found] = {}
     notes: dict[str, None] = {}
     known: dict[tuple[str, bytes], Identification | None] = {}

@@ -21,7 +21,7 @@ from parity.jobs.diff_options import DiffOptions, Progress
 from parity.jobs.diff_report import DiffReport
 from parity.jobs.diff_sides import Opened, made_sets, open_candidate
 from parity.jobs.scan import ScanReport, scan
-from parity.model_inputs import given_inputs
+from parity.model_inputs import given_sets
 from parity.models import ModelReference
 from parity.scanner.knowledge.targets import target_names
 from parity.sides import Side, SideOptions, found_model
@@ -55,7 +55,7 @@ def check(
     found = found_model(model)
     if isinstance(found, ModelReference) and found.is_trace:
         raise InputError(f"{found.text} is a recorded trace.", hint="Name the model that it was made of.")
-    sets = [given_inputs(one) for one in (inputs if isinstance(inputs, list) else [] if inputs is None else [inputs])]
+    sets = given_sets(inputs)
     cache = Cache(found, inputs, options)
     if (known := cache.read()) is not None:
         return known

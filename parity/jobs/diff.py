@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parity.adapter import Array
 from parity.findings import environment
 from parity.jobs.diff_optimizer import blamed_on_optimizer, is_optimized, plain_options
 from parity.jobs.diff_options import DiffOptions, Progress
@@ -17,7 +16,7 @@ from parity.jobs.diff_run import RunResult, Task, compare, empty_result, run_onc
 from parity.jobs.diff_sides import Opened, made_sets, open_candidate, open_sides
 from parity.jobs.mend import check_write_fix, with_repair
 from parity.jobs.reproduction import check_repro
-from parity.model_inputs import given_inputs
+from parity.model_inputs import given_sets
 from parity.stopwatch import Stopwatch
 
 __all__ = ["DiffOptions", "DiffReport", "diff"]
@@ -48,7 +47,7 @@ def diff(
     options = options or DiffOptions()
     check_write_fix(candidate, options)
     check_repro(options)
-    given_sets = _given_sets(inputs)
+    asked = given_sets(inputs)  # read before any model is opened
     watch = Stopwatch()
     with watch("total"):
         with ExitStack() as stack:
@@ -56,7 +55,7 @@ def diff(
                 ours, theirs = open_sides(reference, candidate, options, stack)
             if options.prove:
                 check_prove(ours)
-            sets = given_sets or made_sets(ours, theirs, options.samples)
+            sets = asked or made_sets(ours, theirs, options.samples)
             results, proof = [], None
             for number, given in enumerate(sets):
                 if (empty := empty_result(given)) is not None:
@@ -102,9 +101,3 @@ def _without_optimizer(result: RunResult, ours: Opened, candidate: Any, task: Ta
 
 def _numbered(progress: Progress, number: int) -> Progress:
     return lambda name, done, total: progress(f"{name} {number + 1}", done, total)
-
-
-def _given_sets(inputs: Any) -> list[dict[str, Array]]:
-    """The sets of inputs that the user gave, read before any model is opened."""
-    given = inputs if isinstance(inputs, list) else [] if inputs is None else [inputs]
-    return [given_inputs(one) for one in given]

@@ -15,7 +15,7 @@ from parity.align.by_value import STRICT
 from parity.align.layout import distance
 from parity.align.regions import find_region
 from parity.compare.local import rms
-from parity.dtypes import FLOAT_DTYPES
+from parity.dtypes import FLOATS
 from parity.layerwise.alignment import with_folder
 from parity.layerwise.measuring import GAP, Layer, Measurer
 
@@ -30,8 +30,6 @@ SAME: Final = 0.5
 
 FILLING: Final = -1e4
 """What masks fill in is at most this: the least that is in use, as float16 holds no -1e9."""
-
-FLOATS: Final = frozenset(FLOAT_DTYPES.values())
 
 Layers = Mapping[str, Layer]
 """Layers by their tensor in the reference."""
@@ -63,7 +61,7 @@ def _held_otherwise(known: Layers, name: str) -> Iterator[set[str]]:
     yield {name}
     held = {name}
     for one, layer in known.items():  # in the reference's order
-        if layer.propagated > STRICT and _reads(layer, held):
+        if layer.propagated > STRICT and layer.reads(held):
             held.add(one)
     if len(held) > 1:
         yield held
@@ -74,7 +72,7 @@ def _without(measurer: Measurer, alignment: Alignment, known: Layers, held: set[
 
     Whole numbers and truth values next to floating-point numbers are no help: another function may give the same ones.
     """
-    readers = {name: one for name, one in known.items() if name not in held and _reads(one, held)}
+    readers = {name: one for name, one in known.items() if name not in held and one.reads(held)}
     floating = any(known[name].measure is not None for name in held)
     dropped = [known[name].region.pair for name in held]
     for pair in dropped:
@@ -129,10 +127,6 @@ def _only_filling(measurer: Measurer, pairs: Sequence[Pair]) -> bool:
         if not filled.any() or distance(ours[~filled], theirs[~filled]) > STRICT:
             return False
     return True
-
-
-def _reads(layer: Layer, names: set[str]) -> bool:
-    return any(pair.reference in names for pair in layer.region.boundary)
 
 
 def _wider(measurer: Measurer, alignment: Alignment, layer: Layer) -> Layer:

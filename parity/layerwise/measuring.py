@@ -1,6 +1,6 @@
 """The passes that measure: regions on the reference's numbers, in float64 on both sides and as production runs them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -60,6 +60,10 @@ class Layer:
     def guilty(self) -> bool:
         """Whether it differs by its own fault."""
         return self.status in {"function", "rounding", "overflow"}
+
+    def reads(self, names: Container[str]) -> bool:
+        """Whether it is made of one of these tensors of the reference."""
+        return any(pair.reference in names for pair in self.region.boundary)
 
 
 @dataclass(frozen=True, slots=True)
